@@ -78,7 +78,7 @@ test-unit: go ## unit tests, with the race detector where there are goroutines
 	@tests/install-tools curl
 	@[ -n '$(RACE)' ] || { echo 'no C compiler: the tests run without the race detector'; [ "$${CI:-}" != true ]; }
 	@{ rc=0; $(GO) test -vet=off -json $(addprefix ./,$(ALONE)) || rc=$$?; \
-		$(if $(RACE),$(GO) test -vet=off -json -run Simulation ./supervise || rc=$$?;) \
+		$(if $(RACE),$(GO) test -vet=off -json -run Simulation ./supervise/loop || rc=$$?;) \
 		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -vet=off -timeout 20m -json $(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN)) || rc=$$?; echo "exit $$rc"; } | \
 		$(GO) run ./tests/cmd/testlog unit $(RACE) # make check vets
 
@@ -99,8 +99,8 @@ chaos: go ## kills of both tiers, a full /run and volume, a disk that fails, no 
 explore: go ## every graph of three services, of four daemons without a ring, and many more of four, through every command and fault, an apply through two kills, the supervisor through thousands of random lives, and every end that a power cut and a failing disk can make of a journal: hours of one core
 	$(GO) test ./supervise/order -run EveryGraph -three -1 -four 200 -acyclic -1 -timeout 0 -v
 	$(GO) test ./supervise/core -run EverySmallSet -walks 500 -timeout 0 -v
-	$(GO) test ./supervise -run '^TestSimulation$$' -simulations 10000 -timeout 0 -v
-	$(GO) test ./supervise -run '^TestSimulationOfProfiles$$' -simulations 10000 -timeout 0 -v
+	$(GO) test ./supervise/loop -run '^TestSimulation$$' -simulations 10000 -timeout 0 -v
+	$(GO) test ./supervise/loop -run '^TestSimulationOfProfiles$$' -simulations 10000 -timeout 0 -v
 	EXPLORE_LONG=1 $(GO) test ./plan/apply -run NeverAHalf -timeout 0 -v
 	EXPLORE_LONG=1 $(GO) test ./journal -run EveryCrash -timeout 0 -v
 

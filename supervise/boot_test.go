@@ -13,6 +13,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/serve"
 	"rlminit/wire"
 )
 
@@ -59,16 +60,16 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 	}{
 		{"nothing was done", func(p *place) {}},
 		{"the profiles were prepared", func(p *place) {
-			p.now.registry.Clean()
+			p.now.Registry.Clean()
 		}},
 		{"the boot was told", func(p *place) {
-			if err := p.now.registry.Tell(); err != nil {
+			if err := p.now.Registry.Tell(); err != nil {
 				p.Fatal(err)
 			}
 		}},
-		{"all was registered", func(p *place) { p.now.registry.TakeUp() }},
+		{"all was registered", func(p *place) { p.now.Registry.TakeUp() }},
 		{"what it is for was started", func(p *place) {
-			if _, err := p.now.purpose.startFor("web"); err != nil {
+			if _, err := p.now.startFor("web"); err != nil {
 				p.Fatal(err)
 			}
 			p.await("web", "running")
@@ -76,12 +77,12 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 		{"what it is for has ended", func(p *place) {
 			p.exit("web")
 			p.await("web", "exited")
-			p.now.tier1.Link.Flush()
+			p.now.Tier1.Link.Flush()
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.ended = nil // and PID 1 has not been told
 		}},
-		{"all was done", func(p *place) { p.now.purpose.fulfil() }},
+		{"all was done", func(p *place) { p.now.fulfil() }},
 	}
 	for i, last := range stages {
 		t.Run(last.name, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 			for _, stage := range stages[:i+1] {
 				stage.do(p)
 			}
-			p.now.records.copied(1e9)
+			p.copied(1e9)
 			if i >= 3 {
 				p.await("gateway-alice", "running")
 				p.write("profiles/alice/gateway.pid", "of this life")
@@ -146,13 +147,13 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 	p := newPlace(t, routed, "web")
 	p.open()
-	if err := p.now.prep.volume.Store().Records.TakeOver(map[string]service.Intent{"web": service.Stopped}, nil); err != nil {
+	if err := p.now.Volume.Store().Records.TakeOver(map[string]service.Intent{"web": service.Stopped}, nil); err != nil {
 		t.Fatal(err)
 	}
-	p.now.registry.TakeUp()
-	p.now.purpose.fulfil()
+	p.now.Registry.TakeUp()
+	p.now.fulfil()
 	p.await("web", "running")
-	p.now.records.copied(1e9)
+	p.copied(1e9)
 	p.kill()
 	p.supervise("web")
 	p.bootAll()
@@ -168,17 +169,17 @@ func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
 	p.open()
 	d := service.Default("web")
 	d.Command = []string{"web"}
-	if _, err := p.now.prep.slots.Publish("web", service.Encode(d)); err != nil {
+	if _, err := p.now.slots.Publish("web", service.Encode(d)); err != nil {
 		t.Fatal(err)
 	}
-	p.now.registry.Notice("web")
+	p.now.Registry.Notice("web")
 	p.await("web", "running")
-	p.now.records.copied(1e9)
+	p.copied(1e9)
 	p.kill()
 	p.supervise()
 	noticed := make(chan struct{})
 	go func() {
-		p.now.registry.Notice("web")
+		p.now.Registry.Notice("web")
 		close(noticed)
 	}()
 	p.now.boot(p.control(), func() {})
@@ -195,7 +196,7 @@ func TestDismissedChildEnds(t *testing.T) {
 	for _, name := range []string{"ghost", config.MainService} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t, "version: 1\nuser: app\n")
-			p.now.tier1.Children[name] = []wire.Child{{ID: 7, Name: name, State: wire.ChildPending}}
+			p.now.Tier1.Children[name] = []wire.Child{{ID: 7, Name: name, State: wire.ChildPending}}
 			p.open()
 			sent := func(n int, want string) {
 				t.Helper()
@@ -206,13 +207,13 @@ func TestDismissedChildEnds(t *testing.T) {
 				})
 			}
 			sent(1, "9 to 7, scope 1")
-			p.now.loop.do(func() { p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil) })
+			p.now.loop.Hear(&wire.Spawned{ID: 7, PID: 107}, nil)
 			sent(2, "9 to 7, scope 1")
-			p.now.loop.do(func() { p.now.hear(&wire.Exited{ID: 7, Exit: wire.Exit{Signal: 9, Leftovers: 1}}, nil) })
+			p.now.loop.Hear(&wire.Exited{ID: 7, Exit: wire.Exit{Signal: 9, Leftovers: 1}}, nil)
 			sent(3, "9 to 7, scope 2")
-			p.now.loop.do(func() { p.now.hear(&wire.Spawned{ID: 8, PID: 108}, nil) }) // nobody's, but not ours to end
-			p.now.loop.ask(func() {})
-			p.now.tier1.Link.Flush()
+			p.now.loop.Hear(&wire.Spawned{ID: 8, PID: 108}, nil) // nobody's, but not ours to end
+			p.now.loop.Services.Withdraw(nil)                    // after that
+			p.now.Tier1.Link.Flush()
 			sent(3, "9 to 7, scope 2")
 		})
 	}
@@ -224,13 +225,13 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 	p := newPlace(t, "version: 1\nuser: app\nservices: {web: {command: [web]}}\n")
 	p.bootAll()
 	p.await("web", "running")
-	p.now.records.copied(10 * time.Second)
+	p.copied(10 * time.Second)
 	p.kill()
 	p.supervise()
-	readable := p.now.prep.slots.Path
-	p.now.prep.slots.Path = readable + "/web/service.yaml" // no directory
+	readable := p.now.slots.Path
+	p.now.slots.Path = readable + "/web/service.yaml" // no directory
 	p.open()
-	p.now.prep.slots.Path = readable
+	p.now.slots.Path = readable
 	p.await("web", "running")
 	p.exit("web")
 	p.eventually("its end is heard", func() (bool, any) {
@@ -243,7 +244,7 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 func TestReloadNamesWhatCountsLater(t *testing.T) {
 	p := newPlace(t, gateways+"env_file: []\nservices: {web: {command: [web], enabled: no}}\n")
 	p.open()
-	p.now.registry.TakeUp()
+	p.now.Registry.TakeUp()
 	p.configure(p.home, gateways+`environment: {A: b}
 inherit_env: [PATH]
 strict: true
@@ -256,7 +257,7 @@ services: {web: {command: [web]}}
 		"environment changed: each service has it from its next start on (rlminit restart --all)",
 		"inherit_env changed: each service has it from its next start on (rlminit restart --all)",
 	}
-	done, err := p.now.registry.Reload(control.Reload{DryRun: true})
+	done, err := p.now.Registry.Reload(control.Reload{DryRun: true})
 	if err != nil || !slices.Equal(done.Notes, want) || len(done.Changes) != 1 || !strings.HasPrefix(done.Changes[0].Why, "enabled changed") {
 		t.Errorf("%+v %v, want the notes %q", done, err, want)
 	}
@@ -316,11 +317,11 @@ func TestReloadNamesEveryKey(t *testing.T) {
 	}
 	p := newPlace(t, "user: app\n"+base)
 	p.open()
-	p.now.registry.TakeUp()
+	p.now.Registry.TakeUp()
 	notes := func(text string) []string {
 		t.Helper()
 		p.configure(p.home, text)
-		done, err := p.now.registry.Reload(control.Reload{DryRun: true})
+		done, err := p.now.Registry.Reload(control.Reload{DryRun: true})
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			return nil
@@ -346,11 +347,11 @@ func TestReloadNamesEveryKey(t *testing.T) {
 		}
 	}
 	p.configure(p.home, "user: app\n"+base+"access: {read: all}\n")
-	done, err := p.now.registry.Reload(control.Reload{})
-	if err != nil || !slices.Equal(done.Notes, []string{"access changed" + once}) || !p.now.prep.Config().ReadAll {
+	done, err := p.now.Registry.Reload(control.Reload{})
+	if err != nil || !slices.Equal(done.Notes, []string{"access changed" + once}) || !p.now.Preparer.Config().ReadAll {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if done, err = p.now.registry.Reload(control.Reload{}); err != nil || len(done.Notes) > 0 {
+	if done, err = p.now.Registry.Reload(control.Reload{}); err != nil || len(done.Notes) > 0 {
 		t.Errorf("again: %+v, %v", done, err)
 	}
 }
@@ -370,11 +371,11 @@ services:
 `
 	p := newPlace(t, before)
 	p.open()
-	p.now.registry.TakeUp()
+	p.now.Registry.TakeUp()
 	elsewhere := t.TempDir()
 	p.configure(elsewhere, after)
 	for range 2 {
-		done, err := p.now.registry.Reload(control.Reload{})
+		done, err := p.now.Registry.Reload(control.Reload{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,25 +391,25 @@ services:
 		if _, err := os.Lstat(elsewhere + "/profiles"); err == nil {
 			t.Error("the profile was made on another volume")
 		}
-		c := p.now.prep.Config()
-		if c.Home != p.home || c.User != "app" || c.Main.Command[0] != "one" || c.Main.ExitOn != "" || p.now.purpose.with != "" {
+		c := p.now.Preparer.Config()
+		if c.Home != p.home || c.User != "app" || c.Main.Command[0] != "one" || c.Main.ExitOn != "" || p.now.Purpose.With != "" {
 			t.Errorf("home %s, user %s, main %v, exit_on %q", c.Home, c.User, c.Main.Command, c.Main.ExitOn)
 		}
-		p.now.loop.ask(func() {
-			alice, db, web := p.now.fleet.units["gateway-alice"], p.now.fleet.units["db"], p.now.fleet.units["web"]
-			if got := alice.definition.Command[1]; got != p.home {
+		p.now.loop.Commands.Read(func(now serve.Services) {
+			alice, db, web := now.Named("gateway-alice"), now.Named("db"), now.Named("web")
+			if got := alice.Definition.Command[1]; got != p.home {
 				t.Errorf("${RLMINIT_HOME} is %s", got)
 			}
-			if len(db.definition.Command) != 1 || len(web.definition.Command) != 1 || web.definition.User != "" {
-				t.Errorf("db is %v, web %v as %q", db.definition.Command, web.definition.Command, web.definition.User)
+			if len(db.Definition.Command) != 1 || len(web.Definition.Command) != 1 || web.Definition.User != "" {
+				t.Errorf("db is %v, web %v as %q", db.Definition.Command, web.Definition.Command, web.Definition.User)
 			}
-			if p.now.fleet.units["root"] != nil {
+			if now.Named("root") != nil {
 				t.Error("a service runs without the privilege that it asks for")
 			}
 		})
 	}
 	check()
-	p.now.records.copied(1e9)
+	p.copied(1e9)
 	p.kill()
 	p.configure(p.home, before)
 	p.supervise()

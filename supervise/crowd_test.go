@@ -8,6 +8,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/service"
+	"rlminit/supervise/serve"
 )
 
 // What anybody puts into the service directory never takes more memory than
@@ -19,10 +20,10 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	created(p, "alice", "")
 	put := func(name string, size int) {
 		text := "command: [true]\nenabled: false\n# " + strings.Repeat("x", size)
-		if _, err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
+		if _, err := p.now.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		p.now.registry.Notice(name)
+		p.now.Registry.Notice(name)
 	}
 	put("huge", document.MaxSize)
 	const sourcesMax = 8 << 20 // the registry's
@@ -32,20 +33,20 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		p.now.loop.ask(func() {
+		p.now.loop.Commands.Read(func(now serve.Services) {
 			refused := 0
-			for _, u := range p.now.fleet.units {
-				if strings.Contains(u.fault, "by hand") {
+			for u := range now.All() {
+				if strings.Contains(u.Fault, "by hand") {
 					refused++
 				}
 			}
 			if refused < crowd/2 || refused > crowd/2+3 {
 				t.Errorf("%s: %d refused of %d", when, refused, crowd)
 			}
-			if u := p.now.fleet.units["huge"]; u == nil || !strings.Contains(u.fault, "by hand") {
+			if u := now.Named("huge"); u == nil || !strings.Contains(u.Fault, "by hand") {
 				t.Errorf("%s: a huge definition is in force", when)
 			}
-			if u := p.now.fleet.units["gateway-alice"]; u == nil || u.fault != "" {
+			if u := now.Named("gateway-alice"); u == nil || u.Fault != "" {
 				t.Errorf("%s: alice has no place", when)
 			}
 		})
@@ -53,13 +54,13 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	check("put there")
 	created(p, "bob", "")
 	before := p.spawned("gateway-alice")
-	p.now.records.copied(10 * time.Second)
+	p.copied(10 * time.Second)
 	p.kill()
 	p.supervise()
 	p.open()
 	check("with the next supervisor")
-	p.now.loop.ask(func() {
-		if u := p.now.fleet.units["gateway-bob"]; u == nil || u.fault != "" || u.definition.Name != service.GatewayPrefix+"bob" {
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		if u := now.Named("gateway-bob"); u == nil || u.Fault != "" || u.Definition.Name != service.GatewayPrefix+"bob" {
 			t.Error("bob has no place")
 		}
 	})

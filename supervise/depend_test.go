@@ -6,6 +6,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/serve"
 )
 
 // put publishes a definition as anybody may, and has it noticed.
@@ -13,19 +14,19 @@ func (p *place) put(name string, requires ...string) {
 	p.Helper()
 	d := service.Default(name)
 	d.Command, d.Requires = []string{name}, requires
-	if _, err := p.now.prep.slots.Publish(name, service.Encode(d)); err != nil {
+	if _, err := p.now.slots.Publish(name, service.Encode(d)); err != nil {
 		p.Fatal(err)
 	}
-	p.now.registry.Notice(name)
+	p.now.Registry.Notice(name)
 }
 
 // takeOut takes a slot away as anybody may.
 func (p *place) takeOut(name string) {
 	p.Helper()
-	if err := p.now.prep.slots.Withdraw(name); err != nil {
+	if err := p.now.slots.Withdraw(name); err != nil {
 		p.Fatal(err)
 	}
-	p.now.registry.Notice(name)
+	p.now.Registry.Notice(name)
 	p.await(name, "")
 }
 
@@ -34,9 +35,9 @@ func (p *place) awaitReason(name, why string) {
 	p.Helper()
 	p.eventually(name+" says "+why, func() (bool, any) {
 		reason := ""
-		p.now.loop.ask(func() {
-			if u := p.now.fleet.units[name]; u != nil && u.state.Public() == "waiting" {
-				reason = u.state.Reason
+		p.now.loop.Commands.Read(func(now serve.Services) {
+			if u := now.Named(name); u != nil && u.State.Public() == "waiting" {
+				reason = u.State.Reason
 			}
 		})
 		return strings.Contains(reason, why), reason
@@ -63,13 +64,13 @@ func TestCircleOfSlots(t *testing.T) {
 
 	// A start of one of them, and a stop, come to an end.
 	u := p.unit("a")
-	start := operate(p.now, "start", []*unit{u}, false, 0, nil)
+	start := operate(p.now, "start", []*serve.View{u}, false, 0, nil)
 	if start[0].Problem != nil {
 		t.Errorf("start: %v", start[0].Problem)
 	}
 	var over bool
-	p.now.loop.ask(func() {
-		o := p.now.fleet.set.Operations.List()
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		o := now.Core().Operations.List()
 		over = o[len(o)-1].Over()
 	})
 	if !over {
@@ -111,14 +112,14 @@ func TestWeakBondClosesNoCircle(t *testing.T) {
 	b := service.Default("b")
 	b.Command, b.After = []string{"b"}, []string{"a"}
 	b.Ready = &service.Probe{Exec: []string{"never"}, Timeout: 1 << 40}
-	if _, err := p.now.prep.slots.Publish("b", service.Encode(b)); err != nil {
+	if _, err := p.now.slots.Publish("b", service.Encode(b)); err != nil {
 		t.Fatal(err)
 	}
 	p.put("a", "b")
-	p.now.registry.Notice("b")
+	p.now.Registry.Notice("b")
 	p.awaitReason("a", "requires b, which is starting")
-	p.now.loop.ask(func() {
-		if a := p.now.fleet.units["a"]; a.life.Stuck() {
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		if a := now.Named("a"); a.Life.Stuck() {
 			t.Error("a start of a would fail, and b is on its way")
 		}
 	})
@@ -129,19 +130,19 @@ func TestWeakBondClosesNoCircle(t *testing.T) {
 func TestServiceRequiresAGateway(t *testing.T) {
 	p := newPlace(t, gateways+"services: {app: {command: [app], requires: [gateway-alice]}}\n")
 	p.open()
-	p.now.registry.TakeUp()
+	p.now.Registry.TakeUp()
 	app := p.unit("app")
 	for round := 1; round <= 2; round++ {
 		p.awaitReason("app", "requires gateway-alice, which does not exist")
 		created(p, "alice", "")
 		p.await("app", "running")
-		if _, err := p.now.registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
+		if _, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if state, _ := p.state("app"); state != "running" || p.spawned("app") != round {
 			t.Errorf("round %d: app is %s, started %d times", round, state, p.spawned("app"))
 		}
-		operate(p.now, "restart", []*unit{app}, false, 0, nil)
+		operate(p.now, "restart", []*serve.View{app}, false, 0, nil)
 	}
 	p.awaitReason("app", "requires gateway-alice, which does not exist")
 	created(p, "alice", `,"stopped":true`)

@@ -5,6 +5,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/serve"
 )
 
 // Two containers have a volume, one after the other: what was recorded of services by
@@ -19,7 +20,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 		"  back: {command: [back]}\n"+
 		"  tick: {type: oneshot, command: [tick], schedule: {cron: '0 3 * * *'}}\n")
 	p.open()
-	p.now.registry.TakeUp()
+	p.now.Registry.TakeUp()
 	operate := func(verb, name string) {
 		t.Helper()
 		if outcomes, _, err := p.now.backend.Operate(t.Context(), verb, name, control.Operate{Wait: &control.Wait{}}, control.Actor{}); err != nil || outcomes[0].Problem != nil {
@@ -29,7 +30,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 	operate("stop", "down")
 	operate("start", "up")
 	operate("stop", "back")
-	p.now.records.copied(1e9)
+	p.copied(1e9)
 
 	// The other container, which has no volume yet.
 	p.kill()
@@ -42,11 +43,11 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 	restart := func(takeOver bool) {
 		p.supervise()
 		if takeOver {
-			p.now.prep.volume.Take()
+			p.now.Volume.Take()
 		}
-		p.now.takeover.takeOver(p.now.takeover.recall())
-		p.now.registry.Start(func() {})
-		p.now.registry.TakeUp()
+		p.now.loop.TakeOver()
+		p.now.Registry.Start(func() {})
+		p.now.Registry.TakeUp()
 	}
 	restart(false)
 	p.await("down", "running")
@@ -58,22 +59,22 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 	restart(false)
 	p.await("back", "running")
 
-	p.now.prep.volume.Take()
-	p.now.registry.TakeUp()
+	p.now.Volume.Take()
+	p.now.Registry.TakeUp()
 	check := func() {
 		t.Helper()
 		for name, want := range map[string]string{"asis": "running", "down": "stopped", "up": "running", "here": "stopped", "back": "running", "tick": "stopped"} {
 			p.await(name, want)
-			p.now.loop.ask(func() {
-				u := p.now.fleet.units[name]
-				if is := map[service.Intent]string{service.Running: "running", service.Stopped: "stopped"}[u.desired()]; is != want || u.kept.commanded {
+			p.now.loop.Commands.Read(func(now serve.Services) {
+				u := now.Named(name)
+				if is := map[service.Intent]string{service.Running: "running", service.Stopped: "stopped"}[u.Desired]; is != want || p.remembered(name).Commanded {
 					t.Errorf("%s is wanted %s, not %s", name, is, want)
 				}
 			})
 		}
-		p.now.records.copied(1e9)
+		p.copied(1e9)
 		for name, want := range map[string]string{"down": "stopped", "up": "running", "here": "stopped", "back": "running"} {
-			if is := p.now.prep.volume.Store().Records.LoadService(name).Desired; string(is) != want {
+			if is := p.now.Volume.Store().Records.LoadService(name).Desired; string(is) != want {
 				t.Errorf("of %s is recorded %s, want %s", name, is, want)
 			}
 		}

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,8 +16,11 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/logs"
+	"rlminit/supervise/core"
 	"rlminit/supervise/link"
 	"rlminit/supervise/process"
+	"rlminit/supervise/remember"
+	"rlminit/supervise/serve"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
@@ -28,11 +32,12 @@ import (
 type place struct {
 	*testing.T
 	home, runtime string
-	now           *Supervisor
+	now           *supervisor
 	gone          chan error    // closed when it is killed
 	over          chan struct{} // when its loop has ended
 	locks         []func()      // that give the volume's lock back
 	full          atomic.Bool   // the journal's disk is
+	slow          sync.RWMutex  // locked: nothing is written there
 
 	mu     sync.Mutex
 	held   map[string][]int
@@ -55,7 +60,7 @@ func newPlace(t *testing.T, yaml string, args ...string) *place {
 	p.configure(p.home, yaml)
 	p.supervise(args...)
 	t.Cleanup(func() {
-		p.now.records.copied(10 * time.Second)
+		p.copied(10 * time.Second)
 		p.kill()
 		for _, giveBack := range p.locks {
 			giveBack()
@@ -107,18 +112,20 @@ func (p *place) supervise(args ...string) {
 	bundle.Run = first.Decide(args, func(string) (string, bool) { return "", false })
 	me := wire.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Name: "app", Home: p.home}
 	s := newSupervisor(&wire.Policy{User: me, Volume: p.home})
-	s.records.volume.Journal.Fault = func(string) error {
+	s.Volume.Journal.Fault = func(string) error {
+		p.slow.RLock()
+		defer p.slow.RUnlock()
 		if p.full.Load() {
 			return unix.ENOSPC
 		}
 		return nil
 	}
-	s.spawner.Prepare = func(of spawn.Service) process.Prepared {
+	s.Spawner.Prepare = func(of spawn.Service) process.Prepared {
 		return process.Prepared{Argv: of.Definition.Command, Path: "/bin/true"}
 	}
-	s.prep.Runtime, s.prep.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
+	s.Preparer.Runtime, s.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
 	gone := make(chan error)
-	s.tier1.Link = link.To(func(o link.Outgoing) {
+	s.Tier1.Link = link.To(func(o link.Outgoing) {
 		select {
 		case <-gone:
 		default:
@@ -127,12 +134,12 @@ func (p *place) supervise(args ...string) {
 	})
 	p.mu.Lock()
 	for key, fds := range p.held {
-		s.tier1.Held[key] = fds
+		s.Tier1.Held[key] = fds
 		p.held[key] = duplicates(p.T, fds)
 	}
 	for id, name := range p.alive {
-		s.tier1.Number(func(uint64) uint64 { return id + 1 })
-		s.tier1.Children[name] = append(s.tier1.Children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id})
+		s.Tier1.Number(func(uint64) uint64 { return id + 1 })
+		s.Tier1.Children[name] = append(s.Tier1.Children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id})
 	}
 	p.mu.Unlock()
 	fd, err := wire.Sealed("bundle", bundle.Encode())
@@ -142,10 +149,10 @@ func (p *place) supervise(args ...string) {
 	if err := s.openHandover(); err != nil {
 		p.Fatal(err)
 	}
-	if s.prep.Settings, err = settings.Open(fd, s.records.memory.Table, s.prep.Policy, s.prep.Runtime); err != nil {
+	if s.Preparer.Settings, err = settings.Open(fd, s.Memory.Table, s.Preparer.Policy, s.Preparer.Runtime); err != nil {
 		p.Fatal(err)
 	}
-	if s.logging.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
+	if s.Logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
 		p.Fatal(err)
 	}
 	if err := s.assemble(); err != nil {
@@ -155,36 +162,31 @@ func (p *place) supervise(args ...string) {
 	p.now, p.gone, p.over = s, gone, over
 	go func() {
 		defer close(over)
-		s.run(gone)
+		s.loop.Run(gone)
 	}()
 }
 
 // open takes the volume and what a predecessor left.
 func (p *place) open() {
-	p.now.prep.volume.Take()
-	p.now.takeover.takeOver(p.now.takeover.recall())
-	p.now.registry.Start(func() {})
+	p.now.Volume.Take()
+	p.now.loop.TakeOver()
+	p.now.Registry.Start(func() {})
 }
 
 // kill ends the supervisor as SIGKILL does: nothing of it reaches anybody.
 func (p *place) kill() {
-	p.now.registry.Close()
-	p.now.tier1.Link.Flush()
-	p.locks = append(p.locks, p.now.prep.volume.GiveBack) // which the kernel would do
+	p.now.Registry.Close()
+	p.now.Tier1.Link.Flush()
+	p.locks = append(p.locks, p.now.Volume.GiveBack) // which the kernel would do
 	close(p.gone)
 	<-p.over
-	go func(s *Supervisor) { // its mailbox is emptied, and nobody sees it
-		for f := range s.loop.letters {
-			_ = f
-		}
-	}(p.now)
 }
 
 // take is tier 1's part: what is spawned lives until it is signalled.
-func (p *place) take(s *Supervisor, o link.Outgoing) {
+func (p *place) take(s *supervisor, o link.Outgoing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	hear := func(m wire.Message) { go s.loop.do(func() { s.hear(m, nil) }) }
+	hear := func(m wire.Message) { go s.loop.Hear(m, nil) }
 	switch m := o.Message.(type) {
 	case *wire.Hold:
 		p.held[m.Key] = duplicates(p.T, o.FDs)
@@ -214,7 +216,7 @@ func (p *place) exit(name string) {
 	for id, of := range p.alive {
 		if of == name {
 			delete(p.alive, id)
-			go s.loop.do(func() { s.hear(&wire.Exited{ID: id}, nil) })
+			go s.loop.Hear(&wire.Exited{ID: id}, nil)
 		}
 	}
 }
@@ -257,14 +259,36 @@ func (p *place) read(rel string) string {
 	return string(text)
 }
 
+// unit is a service as it is now; nil: there is none.
+func (p *place) unit(name string) (u *serve.View) {
+	p.now.loop.Commands.Read(func(now serve.Services) { u = now.Named(name) })
+	return u
+}
+
+// remembered is what a successor would know of a service.
+func (p *place) remembered(name string) remember.Service { return p.now.Memory.Services()[name] }
+
+// copied waits until the volume shows what has happened, but for no longer than that.
+func (p *place) copied(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p.now.Recorder.Flush(ctx)
+}
+
+// operate commands services as a user does.
+func operate(s *supervisor, verb string, units []*serve.View, along bool, uid uint32, wait *control.Wait) []control.Outcome {
+	cmd := serve.CommandOf(verb, units, control.Actor{UID: uid})
+	cmd.Along = along && verb != core.VerbStop
+	outcomes, _, _ := s.backend.Give(context.Background(), cmd, units, wait)
+	return outcomes
+}
+
 // state is a service's state, and whether there is such a service.
 func (p *place) state(name string) (state string, there bool) {
-	p.now.loop.ask(func() {
-		if u := p.now.fleet.units[name]; u != nil {
-			state, there = u.view().Status().State, true
-		}
-	})
-	for _, at := range p.now.registry.AtRest.List() {
+	if u := p.unit(name); u != nil {
+		state, there = u.Status().State, true
+	}
+	for _, at := range p.now.Registry.AtRest.List() {
 		if !there && at.Name == name {
 			state, there = at.State, true
 		}
@@ -300,5 +324,5 @@ func (p *place) create(body string) (control.Outcome, error) {
 	if err := json.Unmarshal([]byte(body), &what); err != nil {
 		p.Fatal(err)
 	}
-	return p.now.registry.Profiles.Create(p.Context(), what, control.Actor{})
+	return p.now.Registry.Profiles.Create(p.Context(), what, control.Actor{})
 }

@@ -15,12 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/durable"
+	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
 	"rlminit/service"
 	"rlminit/supervise/console"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/remember"
+	"rlminit/supervise/serve"
 	"rlminit/tests/unprivileged"
 )
 
@@ -67,7 +70,7 @@ func TestCorruptStateIsSaidOnce(t *testing.T) {
 	p.open()
 	p.bootAll()
 	p.await("gateway-alice", "stopped")
-	p.now.records.copied(time.Second)
+	p.copied(time.Second)
 	if lines := heard.about("alice"); len(lines) != 1 || !strings.Contains(lines[0], "it is kept as") {
 		t.Errorf("said: %q", lines)
 	}
@@ -91,9 +94,9 @@ func TestStateOfAProfileThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"alice", "bob"} {
-		p.now.records.recorder.Put(name, profiles.Seen{State: service.SeenStopped})
+		p.now.Recorder.Put(name, profiles.Seen{State: service.SeenStopped})
 	}
-	p.now.records.copied(10 * time.Second)
+	p.copied(10 * time.Second)
 	if lines := heard.about("alice"); len(lines) > 0 {
 		t.Errorf("said of alice: %q", lines)
 	}
@@ -111,7 +114,7 @@ services:
 
 // failing has writes to the volume fail for which it returns true.
 func (p *place) failing(which func() bool) {
-	p.now.prep.volume.Store().Ours().Fail(func(string) error {
+	p.now.Volume.Store().Ours().Fail(func(string) error {
 		if which() {
 			return unix.ENOSPC
 		}
@@ -119,9 +122,26 @@ func (p *place) failing(which func() bool) {
 	})
 }
 
-// recordedAs is the intent that the volume has of a service.
+// recordedAs is the intent that the journal has of a service: what a boot makes of a copy
+// of it.
 func (p *place) recordedAs(name string) service.Intent {
-	return wantedBy(p.T, p.home)[name]
+	p.Helper()
+	copied := p.TempDir()
+	if err := os.CopyFS(filepath.Join(copied, journal.Home), os.DirFS(filepath.Join(p.home, journal.Home))); err != nil {
+		p.Fatal(err)
+	}
+	d, err := durable.Open(copied)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer d.Close()
+	intents := profiles.NewIntents()
+	j, err := journal.Open(d, journal.Options{Boot: "0123abcd", Folds: map[string]journal.Fold{"intents": intents}})
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer j.Close()
+	return intents.Snapshot().(map[string]service.Intent)[name]
 }
 
 // What cannot be recorded is refused, but for a stop: that is carried out, and its
@@ -144,7 +164,7 @@ func TestAStartThatCannotBeRemembered(t *testing.T) {
 	p := newPlace(t, "version: 1\nuser: app\nservices:\n  web: {command: [web], restart: {delay: 10ms}}\n")
 	var full atomic.Bool
 	full.Store(true)
-	p.now.records.memory.Through(func(f handover.File) handover.File { return forgetful{f, &full} })
+	p.now.Memory.Through(func(f handover.File) handover.File { return forgetful{f, &full} })
 	p.bootAll()
 	p.await("web", "backoff")
 	if n := p.spawned("web"); n != 0 {
@@ -159,9 +179,12 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	p.bootAll()
 	p.await("one", "running")
 	p.await("two", "running")
-	p.now.records.copied(10 * time.Second)
-	var all, one []*unit
-	p.now.loop.ask(func() { all, one = p.now.fleet.all(), []*unit{p.now.fleet.units["one"]} })
+	p.copied(10 * time.Second)
+	var all, one []*serve.View
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		one = []*serve.View{now.Named("one")}
+		all = append(one, now.Named("two"))
+	})
 	for _, outcome := range operate(p.now, "stop", one, false, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Fatal(outcome.Problem.Detail)
@@ -209,13 +232,13 @@ func TestStateIsRecordedWhenTheDiskIsWell(t *testing.T) {
 	p.bootAll()
 	created(p, "alice", "")
 	p.await("gateway-alice", "running")
-	p.now.records.copied(10 * time.Second)
+	p.copied(10 * time.Second)
 	var full atomic.Bool
 	full.Store(true)
 	p.failing(full.Load)
-	p.now.records.recorder.Put("alice", profiles.Seen{State: "degraded"})
+	p.now.Recorder.Put("alice", profiles.Seen{State: "degraded"})
 	for range 3 {
-		p.now.records.recorder.Flush(t.Context())
+		p.now.Recorder.Flush(t.Context())
 	}
 	if lines := heard.about("cannot write the state file"); len(lines) != 1 {
 		t.Errorf("said: %q", lines)
@@ -235,7 +258,7 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	p := newPlace(t, pair)
 	p.bootAll()
 	p.await("one", "running")
-	p.now.records.copied(10 * time.Second)
+	p.copied(10 * time.Second)
 	p.kill()
 	if err := os.Chmod(p.home, 0o500); err != nil {
 		t.Fatal(err)
@@ -243,7 +266,7 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	defer os.Chmod(p.home, 0o700)
 	p.supervise()
 	p.open()
-	if p.now.prep.volume.ReadOnly() {
+	if p.now.Volume.ReadOnly() {
 		t.Error("it is taken for a volume that could never be written to")
 	}
 }
@@ -273,8 +296,8 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 	p.supervise()
 	p.bootAll()
 	p.await("one", "running")
-	var one []*unit
-	p.now.loop.ask(func() { one = []*unit{p.now.fleet.units["one"]} })
+	var one []*serve.View
+	p.now.loop.Commands.Read(func(now serve.Services) { one = []*serve.View{now.Named("one")} })
 	outcome := operate(p.now, "stop", one, false, 0, &control.Wait{})[0]
 	if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 		t.Errorf("one is %s: %v", state, outcome.Problem)
@@ -289,22 +312,22 @@ func TestASuccessorBringsCopiesUpToDate(t *testing.T) {
 	p.bootAll()
 	created(p, "alice", "")
 	p.await("gateway-alice", "running")
-	p.now.records.copied(10 * time.Second)
+	p.copied(10 * time.Second)
 	p.failing(func() bool { return true }) // as if it were killed before it writes
-	before := p.unit("gateway-alice").state.PID
+	before := p.unit("gateway-alice").State.PID
 	p.exit("gateway-alice")
 	p.eventually("it has another process", func() (bool, any) {
 		pid, state := 0, ""
-		p.now.loop.ask(func() {
-			u := p.now.fleet.units["gateway-alice"]
-			pid, state = u.state.PID, u.state.Public()
+		p.now.loop.Commands.Read(func(now serve.Services) {
+			u := now.Named("gateway-alice")
+			pid, state = u.State.PID, u.State.Public()
 		})
 		return state == "running" && pid != before, pid
 	})
 	p.kill()
 	p.supervise()
 	p.bootAll()
-	is := fmt.Sprintf(`"pid":%d,`, p.unit("gateway-alice").state.PID)
+	is := fmt.Sprintf(`"pid":%d,`, p.unit("gateway-alice").State.PID)
 	p.eventually("the copy has "+is, func() (bool, any) {
 		text := p.read("profiles/alice/gateway_state.json")
 		return strings.Contains(text, is), text

@@ -13,6 +13,7 @@ import (
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/registry"
+	"rlminit/supervise/serve"
 	"rlminit/supervise/slots"
 )
 
@@ -37,7 +38,7 @@ func TestWhatWasRegisteredLastStays(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					p.now.registry.Notice("web")
+					p.now.Registry.Notice("web")
 				}
 			}
 		})
@@ -48,11 +49,9 @@ func TestWhatWasRegisteredLastStays(t *testing.T) {
 		d := service.Default("web")
 		d.Command = []string{"true", fmt.Sprint(i)}
 		prop := registry.Ours(d)
-		p.now.registry.Register(prop)
-		p.now.registry.Notice("web")
-		var now *unit
-		p.now.loop.ask(func() { now = p.now.fleet.units["web"] })
-		if now == nil || now.fingerprint != prop.Fingerprint || !now.ours {
+		p.now.Registry.Register(prop)
+		p.now.Registry.Notice("web")
+		if now := p.unit("web"); now == nil || string(p.remembered("web").Definition) != prop.Fingerprint || !now.Ours {
 			t.Fatalf("version %d was registered, and another is in force", i)
 		}
 	}
@@ -96,16 +95,16 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 			p.open()
 			created(p, "alice", "")
 			p.await("gateway-alice", "running")
-			slot, aside := p.now.prep.slots.File("gateway-alice"), p.now.prep.slots.File(".aside")
+			slot, aside := p.now.slots.File("gateway-alice"), p.now.slots.File(".aside")
 			if err := os.Rename(slot, aside); err != nil {
 				t.Fatal(err)
 			}
-			p.now.registry.Notice("gateway-alice")
+			p.now.Registry.Notice("gateway-alice")
 			if deaf {
 				p.await("gateway-alice", "stopping")
 			} else {
 				p.await("gateway-alice", "")
-				p.now.records.copied(1e9)
+				p.copied(1e9)
 				if text := p.read("profiles/alice/gateway_state.json"); !strings.Contains(text, `"desired_state":"running","gateway_state":"stopped","pid":0,`) {
 					t.Errorf("recorded as %s", text)
 				}
@@ -113,7 +112,7 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 			if err := os.Rename(aside, slot); err != nil {
 				t.Fatal(err)
 			}
-			p.now.registry.Notice("gateway-alice")
+			p.now.Registry.Notice("gateway-alice")
 			if deaf {
 				p.exit("gateway-alice")
 			}
@@ -122,9 +121,9 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 				return n == 2, n
 			})
 			p.await("gateway-alice", "running")
-			p.now.loop.ask(func() {
-				if u := p.now.fleet.units["gateway-alice"]; !u.ours || !u.recorded || u.definition.Profile != "alice" {
-					t.Errorf("ours %v, recorded %v, profile %q", u.ours, u.recorded, u.definition.Profile)
+			p.now.loop.Commands.Read(func(now serve.Services) {
+				if u := now.Named("gateway-alice"); !u.Ours || !p.remembered("gateway-alice").Recorded || u.Definition.Profile != "alice" {
+					t.Errorf("ours %v, recorded %v, profile %q", u.Ours, p.remembered("gateway-alice").Recorded, u.Definition.Profile)
 				}
 			})
 		})
@@ -158,9 +157,9 @@ func TestCreatedWhereOneWasRemoved(t *testing.T) {
 			})
 		}
 		p.await("gateway-alice", want)
-		p.now.loop.ask(func() {
-			if u := p.now.fleet.units["gateway-alice"]; string(u.desired()) != want {
-				t.Errorf("desired is %s, want %s", u.desired(), want)
+		p.now.loop.Commands.Read(func(now serve.Services) {
+			if u := now.Named("gateway-alice"); string(u.Desired) != want {
+				t.Errorf("desired is %s, want %s", u.Desired, want)
 			}
 		})
 	}
@@ -172,10 +171,10 @@ func TestSlotWithoutPrivilege(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	for name, text := range map[string]string{"plain": "command: [id]\n", "bold": "command: [id]\nuser: postgres\n"} {
-		if _, err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
+		if _, err := p.now.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		p.now.registry.Notice(name)
+		p.now.Registry.Notice(name)
 		p.await(name, "running")
 	}
 	if lines := heard.about("put here by hand"); len(lines) != 1 || !strings.Contains(lines[0], "service=bold") {
@@ -188,19 +187,19 @@ func TestSlotSpoiltAndMended(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	created(p, "alice", "")
-	source, err := p.now.prep.slots.Read("gateway-alice", slots.DefinitionFile, slots.DefinitionMax)
+	source, err := p.now.slots.Read("gateway-alice", slots.DefinitionFile, slots.DefinitionMax)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range [][]byte{[]byte("command: 5"), source} {
-		if _, err := p.now.prep.slots.Publish("gateway-alice", text); err != nil {
+		if _, err := p.now.slots.Publish("gateway-alice", text); err != nil {
 			t.Fatal(err)
 		}
-		p.now.registry.Notice("gateway-alice")
+		p.now.Registry.Notice("gateway-alice")
 	}
-	p.now.loop.ask(func() {
-		if u := p.now.fleet.units["gateway-alice"]; u.fault != "" || !u.ours {
-			t.Errorf("fault %q, ours %v", u.fault, u.ours)
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		if u := now.Named("gateway-alice"); u.Fault != "" || !u.Ours {
+			t.Errorf("fault %q, ours %v", u.Fault, u.Ours)
 		}
 	})
 }
@@ -215,16 +214,16 @@ func TestSlowDeletionKeepsNobodyWaiting(t *testing.T) {
 	deleted := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := p.now.registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
+			_, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
 			deleted <- err
 		}()
 	}
 	p.await("gateway-alice", "stopping")
 	created(p, "bob", "")
-	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
+	if _, err := p.now.Registry.Reload(control.Reload{}); err != nil {
 		t.Fatal(err)
 	}
-	p.now.registry.Look()
+	p.now.Registry.Look()
 	if _, err := p.create(`{"name":"alice","exist_ok":true}`); err == nil || !strings.Contains(err.Error(), "is being deleted") {
 		t.Errorf("created while it is deleted: %v", err)
 	}
@@ -236,7 +235,7 @@ func TestSlowDeletionKeepsNobodyWaiting(t *testing.T) {
 	if first != nil || second == nil || !strings.Contains(second.Error(), "no profile") {
 		t.Errorf("deleted twice: %v; %v", first, second)
 	}
-	p.now.registry.Look()
+	p.now.Registry.Look()
 	if state, there := p.state("gateway-alice"); there {
 		t.Errorf("a deleted profile is %s", state)
 	}
@@ -255,7 +254,7 @@ func TestProfileThatComesBackWhileItStops(t *testing.T) {
 		if err := os.Rename(move[0], move[1]); err != nil {
 			t.Fatal(err)
 		}
-		p.now.registry.Look()
+		p.now.Registry.Look()
 		p.await("gateway-alice", "stopping")
 	}
 	p.exit("gateway-alice")
@@ -274,14 +273,14 @@ func TestNoGatewayNoStateFile(t *testing.T) {
 	created(p, "alice", "")
 	p.write("profiles/alice/gateway_state.json", "theirs")
 	p.configure(p.home, "version: 1\nuser: app\n")
-	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
+	if _, err := p.now.Registry.Reload(control.Reload{}); err != nil {
 		t.Fatal(err)
 	}
 	p.await("gateway-alice", "")
-	if err := p.now.prep.volume.Store().Records.SaveSeen([]string{"alice"}, []profiles.Seen{{State: service.SeenRunning}}, 1)[0]; err == nil {
+	if err := p.now.Volume.Store().Records.SaveSeen([]string{"alice"}, []profiles.Seen{{State: service.SeenRunning}}, 1)[0]; err == nil {
 		t.Error("the state of a profile was recorded, and there are none")
 	}
-	p.now.records.copied(0)
+	p.copied(0)
 	if text := p.read("profiles/alice/gateway_state.json"); text != "theirs" {
 		t.Errorf("an application's file holds %q", text)
 	}
@@ -295,7 +294,7 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 	created(p, "alice", "")
 	p.write("profiles/alice/profile.yaml", "environment: {A: b}\n")
 	p.write("profiles/bob/profile.yaml", "")
-	p.now.registry.Look("bob")
+	p.now.Registry.Look("bob")
 	p.await("gateway-bob", "stopped")
 	if state, _ := p.state("gateway-alice"); state != "running" || p.spawned("gateway-alice") != 1 {
 		t.Errorf("alice is %s", state)
@@ -308,16 +307,16 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 		})
 		p.await("gateway-alice", "running")
 	}
-	if _, err := p.now.registry.Reload(control.Reload{Names: []string{"alice"}}); err != nil {
+	if _, err := p.now.Registry.Reload(control.Reload{Names: []string{"alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	again(2)
-	if _, err := p.now.registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}}, control.Actor{}); err != nil {
+	if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	again(3)
 	p.removeByHand("alice")
-	if _, err := p.now.registry.Reload(control.Reload{Names: []string{"alice"}}); err != nil {
+	if _, err := p.now.Registry.Reload(control.Reload{Names: []string{"alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	p.await("gateway-alice", "")
@@ -329,18 +328,18 @@ func TestDryRunChangesNothing(t *testing.T) {
 	const before = "version: 1\nuser: app\nservices: {web: {command: [web], control: true}}\n"
 	p := newPlace(t, before)
 	p.open()
-	p.now.registry.TakeUp()
+	p.now.Registry.TakeUp()
 	p.put("other")
 	p.await("other", "running")
 	p.configure(p.home, "version: 1\nuser: app\nservices: {web: {command: [new]}, other: {command: [theirs]}}\n")
-	if done, err := p.now.registry.Reload(control.Reload{DryRun: true}); err != nil || len(done.Changes) != 2 {
+	if done, err := p.now.Registry.Reload(control.Reload{DryRun: true}); err != nil || len(done.Changes) != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	p.now.loop.ask(func() {
-		if web := p.now.fleet.units["web"]; !web.ours {
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		if web := now.Named("web"); !web.Ours {
 			t.Error("what root's configuration grants is taken back")
 		}
-		if other := p.now.fleet.units["other"]; other.recorded {
+		if p.remembered("other").Recorded {
 			t.Error("what was put in by hand counts as configured")
 		}
 	})
@@ -356,18 +355,18 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 	p.await("gateway-alice", "running")
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := p.now.registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
+		_, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
 		deleted <- err
 	}()
 	p.await("gateway-alice", "stopping")
-	slot := p.now.prep.slots.File("gateway-alice")
-	if err := os.Rename(slot, p.now.prep.slots.File(".aside")); err != nil {
+	slot := p.now.slots.File("gateway-alice")
+	if err := os.Rename(slot, p.now.slots.File(".aside")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.now.prep.slots.Publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
+	if _, err := p.now.slots.Publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
 		t.Fatal(err)
 	}
-	p.now.registry.Notice("gateway-alice")
+	p.now.Registry.Notice("gateway-alice")
 	p.exit("gateway-alice")
 	if err := <-deleted; err != nil {
 		t.Fatal(err)
@@ -376,10 +375,10 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 		state, _ := p.state("gateway-alice")
 		return state == "running" && p.spawned("gateway-alice") == 2, state
 	})
-	p.now.registry.Look() // as a reload does
-	p.now.loop.ask(func() {
-		u := p.now.fleet.units["gateway-alice"]
-		if u == nil || u.recorded || u.state.Removed || u.definition.Profile != "" {
+	p.now.Registry.Look() // as a reload does
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		u := now.Named("gateway-alice")
+		if u == nil || p.remembered("gateway-alice").Recorded || u.State.Removed || u.Definition.Profile != "" {
 			t.Errorf("it is taken for a profile's: %+v", u)
 		}
 	})
@@ -405,9 +404,9 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 			if slices.Contains(renewed, name) {
 				want, spawns = "new", 2
 			}
-			p.now.loop.ask(func() {
-				d := p.now.fleet.units[name].definition
-				env, err := p.now.prep.Environment(d, 0)
+			p.now.loop.Commands.Read(func(now serve.Services) {
+				d := now.Named(name).Definition
+				env, err := p.now.Preparer.Environment(d, 0)
 				if err != nil || d.Command[1] != want || !slices.Contains(env, "ALL="+want) {
 					t.Errorf("%s: %s runs %q, %v, not the %s one", when, name, d.Command, err, want)
 				}
@@ -420,7 +419,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	check("at first")
 	p.configure(p.home, text("new"))
 	for i, name := range []string{"one", "alice"} {
-		done, err := p.now.registry.Reload(control.Reload{Names: []string{name}})
+		done, err := p.now.Registry.Reload(control.Reload{Names: []string{name}})
 		of := []string{"one", "gateway-alice"}[i]
 		if want := []string{"environment changed: " + of + " has it from its next start on (rlminit restart " + of + ")"}; err != nil || !slices.Equal(done.Notes, want) {
 			t.Fatalf("%+v %v, want the notes %q", done, err, want)
@@ -431,13 +430,13 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 		})
 	}
 	check("after the reload of some", "one", "gateway-alice")
-	p.now.records.copied(10 * time.Second)
-	p.now.tier1.Link.Flush()
+	p.copied(10 * time.Second)
+	p.now.Tier1.Link.Flush()
 	p.kill()
 	p.supervise()
 	p.bootAll()
 	check("with the successor", "one", "gateway-alice")
-	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
+	if _, err := p.now.Registry.Reload(control.Reload{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range all {
@@ -457,17 +456,17 @@ func TestReloadOfOneWithoutGateways(t *testing.T) {
 	created(p, "alice", "")
 	created(p, "bob", "")
 	p.configure(p.home, "version: 1\nuser: app\n")
-	done, err := p.now.registry.Reload(control.Reload{Names: []string{"alice"}})
+	done, err := p.now.Registry.Reload(control.Reload{Names: []string{"alice"}})
 	if err != nil || len(done.Changes) != 1 || done.Changes[0].Service != "gateway-alice" || done.Changes[0].Action != "remove" {
 		t.Fatalf("%+v %v, want alice's gateway removed", done, err)
 	}
 	p.await("gateway-alice", "")
 	p.await("gateway-bob", "running")
-	p.now.registry.Look()
+	p.now.Registry.Look()
 	if state, there := p.state("gateway-alice"); there {
 		t.Errorf("alice's gateway is back, %s", state)
 	}
-	if _, err := p.now.registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("b")}}, control.Actor{}); err != nil {
+	if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("b")}}, control.Actor{}); err != nil {
 		t.Errorf("its environment cannot be set: %v", err)
 	}
 }
@@ -477,15 +476,15 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	created(p, "alice", "")
-	if _, err := p.now.prep.slots.Publish("gateway-alice", []byte("command: 5")); err != nil {
+	if _, err := p.now.slots.Publish("gateway-alice", []byte("command: 5")); err != nil {
 		t.Fatal(err)
 	}
-	p.now.registry.Notice("gateway-alice")
-	if _, err := p.now.registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
+	p.now.Registry.Notice("gateway-alice")
+	if _, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually("its slot is gone", func() (bool, any) {
-		names, err := p.now.prep.slots.List()
+		names, err := p.now.slots.List()
 		return err == nil && len(names) == 0, names
 	})
 	p.await("gateway-alice", "")
@@ -503,18 +502,18 @@ func TestWhatManySetIsInForce(t *testing.T) {
 		for i := range 40 {
 			all.Go(func() {
 				value := fmt.Sprint(round, "-", i)
-				if _, err := p.now.registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
+				if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		kept, err := p.now.prep.volume.Store().Load("alice")
+		kept, err := p.now.Volume.Store().Load("alice")
 		if err != nil {
 			t.Fatal(err)
 		}
 		inForce := ""
-		p.now.loop.ask(func() { inForce = fmt.Sprint(p.now.fleet.units["gateway-alice"].definition.Environment) })
+		p.now.loop.Commands.Read(func(now serve.Services) { inForce = fmt.Sprint(now.Named("gateway-alice").Definition.Environment) })
 		if value := kept.Environment()["A"]; !strings.Contains(inForce, value) {
 			t.Fatalf("on the volume is %s, and in force %s", value, inForce)
 		}

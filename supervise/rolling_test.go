@@ -8,13 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
+	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 	"rlminit/supervise/remember"
 	"rlminit/supervise/serve"
+	"rlminit/wire"
 )
 
 const trio = pair + "  zed: {command: [zed]}\n"
@@ -27,12 +31,6 @@ func running(t *testing.T, config string, names ...string) *place {
 		p.await(name, "running")
 	}
 	return p
-}
-
-// unit is that of a service.
-func (p *place) unit(name string) (u *unit) {
-	p.now.loop.ask(func() { u = p.now.fleet.units[name] })
-	return u
 }
 
 // begin begins an operation by root.
@@ -72,7 +70,7 @@ func TestRollingWithoutMembersThatAreRemoved(t *testing.T) {
 		if u := p.unit(name); u == nil {
 			t.Fatal(name)
 		}
-		operate(p.now, "start", []*unit{p.unit(name)}, false, 0, &control.Wait{})
+		operate(p.now, "start", []*serve.View{p.unit(name)}, false, 0, &control.Wait{})
 	}
 	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"a", "b", "c"}, Rolling: 1, SteadyMS: 500})
 	p.eventually("a is taken", func() (bool, any) { return p.spawned("a") == 2, p.spawned("a") })
@@ -97,9 +95,9 @@ func TestCommandOnWhatIsGone(t *testing.T) {
 	gone := p.unit("a")
 	p.takeOut("a")
 	p.put("b")
-	operate(p.now, "start", []*unit{p.unit("b")}, false, 0, &control.Wait{})
+	operate(p.now, "start", []*serve.View{p.unit("b")}, false, 0, &control.Wait{})
 	for _, v := range []string{"start", "restart", "stop"} {
-		outcome := operate(p.now, v, []*unit{gone}, true, 0, &control.Wait{})[0]
+		outcome := operate(p.now, v, []*serve.View{gone}, true, 0, &control.Wait{})[0]
 		if (outcome.Problem == nil) != (v == "stop") {
 			t.Errorf("%s: %v", v, outcome.Problem)
 		}
@@ -118,24 +116,30 @@ func TestCommandOnWhatIsGone(t *testing.T) {
 // Who is stopped while restart --all waits to be recorded stays stopped.
 func TestStoppedBeforeAllIsRestarted(t *testing.T) {
 	p := running(t, trio, "one", "two", "zed")
-	two := p.unit("two")
-	stop := serve.CommandOf("stop", []*serve.View{two.view()}, control.Actor{})
-	p.now.loop.ask(func() { // its stop is being recorded
-		stop.ID = p.now.commands.newID(false)
-		p.now.fleet.set.Step(core.Input{Kind: core.Commanded, Command: &stop})
-	})
-	begun := make(chan control.Operation, 1)
-	go func() { begun <- p.begin(control.BeginOperation{Verb: "restart"}) }()
-	p.eventually("it waits", func() (waits bool, _ any) {
-		p.now.loop.ask(func() { waits = p.now.fleet.set.Operations.Waiting() == 1 })
-		return waits, nil
-	})
-	p.now.loop.ask(func() { p.now.fleet.apply(core.Input{Kind: core.Recorded, Command: &stop}) })
+	begin := func(how control.BeginOperation) <-chan control.Operation {
+		begun := make(chan control.Operation, 1)
+		go func() { begun <- p.begin(how) }()
+		return begun
+	}
+	wait := func(what string, until func(*core.Set) bool) {
+		p.eventually(what, func() (is bool, _ any) {
+			p.now.loop.Commands.Read(func(now serve.Services) { is = until(now.Core()) })
+			return is, nil
+		})
+	}
+	var last uint64
+	p.now.loop.Commands.Read(func(now serve.Services) { last = now.Core().Operations.Last() })
+	p.slow.Lock()
+	begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}}) // which is being recorded
+	wait("it is stopped", func(set *core.Set) bool { return set.Operations.Last() > last })
+	begun := begin(control.BeginOperation{Verb: "restart"})
+	wait("it waits", func(set *core.Set) bool { return set.Operations.Waiting() == 1 })
+	p.slow.Unlock()
 	_, members := p.awaitEnd((<-begun).ID)
 	if _, also := members["two"]; also || len(members) != 2 {
 		t.Errorf("members: %v", members)
 	}
-	if state, _ := p.state("two"); state != "stopped" || p.recordedAs("two") == service.Running {
+	if state, _ := p.state("two"); state != "stopped" || p.recordedAs("two") != service.Stopped {
 		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
 	}
 }
@@ -166,14 +170,33 @@ func TestRollingStartWithASupervisorThatIsKilled(t *testing.T) {
 // process any more, nor does what goes along with it.
 func TestCommandsThatTheContainersEndOvertakes(t *testing.T) {
 	p := running(t, trio+"  above: {command: [above], requires: [one]}\n", "one", "two", "zed", "above")
-	one, two, zed := p.unit("one"), p.unit("two"), p.unit("zed")
-	p.now.loop.ask(func() {
-		p.now.shutdown.awaited = boottime() + int64(time.Minute)
-		p.now.shutdown.begin()
-		p.now.fleet.turn(order.Restart, "restart", two)
-		p.now.fleet.turn(order.Stop, "stop", one)
-		p.now.fleet.turn(order.Start, "start", zed)
-	})
+	give := func(turn order.Turn, kind machine.EventKind, name string) {
+		in := core.Input{Kind: core.Give, Turn: turn, Event: machine.Event{Kind: kind, Cause: "commanded"}}
+		p.now.loop.Commands.Read(func(now serve.Services) {
+			in.Nodes = []order.Node{now.Named(name).Life.Node()}
+			if turn.Stops() {
+				in.Along = now.Core().StopAlong(turn, in.Nodes)
+			}
+		})
+		p.now.loop.Commands.Tell(in)
+		p.now.loop.Services.Withdraw(nil) // after that
+	}
+	p.mu.Lock()
+	p.deaf["one"], p.deaf["two"], p.deaf["zed"], p.deaf["above"] = true, true, true, true // until all are told
+	p.mu.Unlock()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		t.Fatal(err)
+	}
+	p.now.loop.Hear(&wire.Shutdown{Deadline: now.Nano() + int64(time.Minute)}, nil)
+	p.now.loop.Services.Withdraw(nil) // after that
+	give(order.Restart, machine.Restart, "two")
+	give(order.Stop, machine.Stop, "one")
+	give(order.Start, machine.Start, "zed")
+	for _, name := range []string{"above", "two", "zed", "one"} {
+		p.await(name, "stopping")
+		p.exit(name)
+	}
 	for _, name := range []string{"one", "two", "zed", "above"} {
 		p.await(name, "stopped")
 		if n := p.spawned(name); n != 1 {
@@ -256,15 +279,15 @@ func TestStopWithAChangedDefinition(t *testing.T) {
 	p.bootAll()
 	p.await("one", "running")
 	p.await("above", "running")
-	one, above := p.unit("one"), p.unit("above")
 	p.mu.Lock()
 	p.deaf["above"] = true
 	p.mu.Unlock()
 	p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "above"}})
 	p.await("above", "stopping")
-	p.now.loop.ask(func() {
-		p.now.takeover.bringUpToDate([]*unit{one, above}) // as restore does, after what is overdue
-	})
+	p.kill()
+	p.configure(p.home, "version: 1\nuser: app\nservices:\n  one: {command: [one, new]}\n  above: {command: [above, new], requires: [one], stop: {timeout: 1h}}\n")
+	p.supervise()
+	p.bootAll()
 	p.exit("above")
 	p.await("above", "stopped")
 	p.await("one", "stopped")
@@ -299,7 +322,7 @@ func TestWhatARollingStartDoesNotComeTo(t *testing.T) {
 		p.await(name, "running")
 	}
 	for _, end := range []string{"cancelled", "failed"} {
-		operate(p.now, "stop", []*unit{p.unit("one"), p.unit("two"), p.unit("zed")}, false, 0, &control.Wait{})
+		operate(p.now, "stop", []*serve.View{p.unit("one"), p.unit("two"), p.unit("zed")}, false, 0, &control.Wait{})
 		begun := p.begin(control.BeginOperation{Verb: "start", Names: names, Rolling: 1, SteadyMS: 60_000})
 		first := ""
 		p.eventually("one is taken", func() (bool, any) {
@@ -319,9 +342,9 @@ func TestWhatARollingStartDoesNotComeTo(t *testing.T) {
 		if state, members := p.awaitEnd(begun.ID); state != end {
 			t.Fatalf("%s, %v", state, members)
 		}
-		operate(p.now, "start", []*unit{p.unit(rest[1])}, false, 0, &control.Wait{})
+		operate(p.now, "start", []*serve.View{p.unit(rest[1])}, false, 0, &control.Wait{})
 		desired := func(name string) (is string) {
-			p.now.loop.ask(func() { is = string(p.now.fleet.units[name].desired()) })
+			is = string(p.unit(name).Desired)
 			return is
 		}
 		p.eventually("what was not come to is wanted no more", func() (bool, any) { return desired(rest[0]) == "stopped", desired(rest[0]) })
@@ -373,8 +396,8 @@ func TestWhatGoesAlongWithARollingStartThatIsCancelled(t *testing.T) {
 			if got := p.recordedAs(name); got != is {
 				t.Errorf("killed: %v: %s is recorded as %s, want %s", killed, name, got, is)
 			}
-			if u := p.unit(name); u.desired() != is {
-				t.Errorf("killed: %v: %s is to be %s, want %s", killed, name, u.desired(), is)
+			if u := p.unit(name); u.Desired != is {
+				t.Errorf("killed: %v: %s is to be %s, want %s", killed, name, u.Desired, is)
 			}
 		}
 	}
@@ -505,8 +528,8 @@ func TestWhatARollingStopDoesNotComeTo(t *testing.T) {
 	p.supervise()
 	p.bootAll()
 	for name, is := range map[string]service.Intent{"one": service.Stopped, "two": service.Running, "zed": service.Running} {
-		if got := p.recordedAs(name); got != is || p.unit(name).desired() != is {
-			t.Errorf("%s is recorded as %s, and is to be %s; want %s", name, got, p.unit(name).desired(), is)
+		if got := p.recordedAs(name); got != is || p.unit(name).Desired != is {
+			t.Errorf("%s is recorded as %s, and is to be %s; want %s", name, got, p.unit(name).Desired, is)
 		}
 	}
 	for _, name := range []string{"two", "zed"} {
@@ -561,8 +584,8 @@ func TestStartOfWhichASuccessorHasTheFirstStepAlone(t *testing.T) {
 	p := running(t, trio+"  above: {command: [above], requires: [one]}\n", "one", "above")
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
 	var told, over bool // the loop's
-	p.now.loop.ask(func() {
-		p.now.records.memory.Through(func(f handover.File) handover.File {
+	p.now.loop.Commands.Read(func(now serve.Services) {
+		p.now.Memory.Through(func(f handover.File) handover.File {
 			return writes{f, func(b []byte, at int64) (int, error) {
 				if over {
 					return len(b), nil // nobody is there to write
@@ -574,7 +597,7 @@ func TestStartOfWhichASuccessorHasTheFirstStepAlone(t *testing.T) {
 		})
 	})
 	p.begin(control.BeginOperation{Verb: "start", Names: []string{"above", "one"}})
-	p.now.loop.ask(func() {
+	p.now.loop.Commands.Read(func(now serve.Services) {
 		if !over || !told {
 			t.Errorf("the first step of above was told: %v, and had not begun it: %v", over, told)
 		}
@@ -627,14 +650,14 @@ func TestRollingStopThatIsYetToComeToWhatIsStartedAlong(t *testing.T) {
 // Of a member that is gone before a rolling stop comes to it a successor knows nothing.
 func TestRollingStopOfWhatIsGone(t *testing.T) {
 	p, begun := rollingStop(t)
-	p.now.registry.Drop("two")
+	p.now.Registry.Drop("two")
 	p.eventually("two is gone", func() (bool, any) { return p.unit("two") == nil, nil })
 	p.exit("one")
 	p.awaitEnd(begun.ID)
 	p.kill()
 	p.supervise()
 	known := map[string]remember.Service{}
-	p.now.loop.ask(func() { known = p.now.records.memory.Services() })
+	p.now.loop.Commands.Read(func(now serve.Services) { known = p.now.Memory.Services() })
 	if two, still := known["two"]; still {
 		t.Errorf("it knows of %v", two.Machine)
 	}

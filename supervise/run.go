@@ -1,28 +1,26 @@
 package supervise
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"rlminit/config"
-	"rlminit/control"
 	"rlminit/logs"
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/supervise/console"
-	"rlminit/supervise/core"
 	"rlminit/supervise/garbage"
 	"rlminit/supervise/handover"
+	"rlminit/supervise/jobs"
 	"rlminit/supervise/link"
+	"rlminit/supervise/loop"
 	"rlminit/supervise/open"
 	"rlminit/supervise/probe"
 	"rlminit/supervise/publish"
@@ -38,28 +36,13 @@ import (
 	"rlminit/wire"
 )
 
-// Supervisor is tier 2: what it is made of, each part with what is its own.
-type Supervisor struct {
-	loop     mailbox
-	tier1    *spawn.Tier1
-	fleet    fleet
-	prep     preparer
-	spawner  *spawn.Driver
-	opened   *open.Driver
-	probes   *probe.Driver
-	logging  logging
-	records  records
-	commands commands
-	services services
-	jobs     jobRunner
-	takeover takeover
-	purpose  purpose
-	shutdown shutdown
-
+// supervisor is tier 2: the loop, its drivers, and what asks it.
+type supervisor struct {
+	loop.Drivers
+	loop     *loop.Loop
+	slots    slots.Dir // the service directory in the runtime directory
+	troubles console.Troubles
 	backend  *serve.Backend
-	registry *registry.Registry
-	unfit    func() error  // why we are of no use to clients; nil: they are not served yet
-	random   func() uint64 // where chance comes in; a simulation has its own
 }
 
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
@@ -87,89 +70,40 @@ func Run(version string) int {
 		}
 	}
 	s, gone, err := connect()
+	if err == nil {
+		err = s.open()
+	}
 	if err != nil {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
-	if err := s.open(); err != nil {
-		slog.Error("cannot supervise", "err", err)
-		return 1
-	}
-	s.commands.gc = garbage.NewTarget(s.loop.do, boottime)
-	s.prep.OpenUser(s.tier1)
-	s.jobs.employ(s.backend.Jobs.Employ(), func() []config.Hook { return s.prep.Config().Hooks })
+	s.Preparer.OpenUser(s.Tier1)
 	s.backend.Version = version
 	s.backend.ServeMetrics()
 	go s.boot(wire.ControlFD, booted)
-	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
+	if err := s.loop.Run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
-	s.logging.troubles.Say()
+	s.troubles.Say()
 	return 0
 }
 
 // newSupervisor is a supervisor that knows nothing yet.
-func newSupervisor(policy *wire.Policy) *Supervisor {
-	s := &Supervisor{
-		loop: newMailbox(), tier1: spawn.NewTier1(), fleet: newFleet(),
-		prep:   preparer{Preparer: spawn.Preparer{Policy: policy, Container: os.Environ(), Runtime: runtimeDir()}, volume: &volume.Volume{Journal: volume.NewJournal()}},
-		random: rand.Uint64,
-	}
-	s.fleet.apply = s.apply
-	s.spawner = spawn.NewDriver(s.tier1, &s.prep.Preparer)
-	s.spawner.Do, s.spawner.Apply = s.loop.do, s.apply
-	s.spawner.Open = s.openFor
-	s.opened = open.New(s.tier1.Send, s.notified, func(name string) string { return s.prep.slots.File(name, slots.NotifySocket) })
-	s.records = records{loop: &s.loop, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents()}
-	s.commands = commands{
-		loop: &s.loop, fleet: &s.fleet, records: &s.records, isFor: s.purpose.isFor,
-		changed: map[uint64]chan struct{}{}, problems: map[uint64]*control.Problem{},
-	}
-	s.jobs = jobRunner{loop: &s.loop, tier1: s.tier1, fleet: &s.fleet, records: &s.records, over: s.shutdown.checkStopped}
-	s.probes = probe.New(func(ctx context.Context, in core.Input) {
-		s.loop.do(func() {
-			if ctx.Err() == nil {
-				s.apply(in)
-			}
-		})
-	})
-	s.prep.Walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.Policy.Volume, s.prep.Runtime) })
-	s.backend = serve.New(&s.commands, &serve.Given{
-		Policy: policy, Volume: s.prep.volume, Users: &s.prep, Walls: s.prep.Walls, Leaves: s.spawner.Leaves,
-		Spawns: spawns{s.tier1, &s.jobs}, Copies: &s.records, Journal: s.prep.volume.Journal.Open.Load, Events: s.records.events.Read, Counts: s.probes.Counts,
-		Log: func(ctx context.Context, w io.Writer, query logs.Query) error {
-			return s.logging.logs.Read(ctx, w, query)
-		},
-		Stored: s.opened.Stored, Place: s.spawner.Programs.Place,
-	})
-	s.services = services{
-		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, Backend: s.backend,
-		opened: s.opened, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, commands: &s.commands,
-	}
-	s.purpose = purpose{loop: &s.loop, tier1: s.tier1, fleet: &s.fleet, records: &s.records, backend: s.backend}
-	s.prep.Volume = s.prep.volume
-	s.prep.volume.Given = volume.Given{
-		Config: s.prep.Config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send, BootID: func() string { return s.records.memory.BootID() },
-		Files:  func() (*rights.User, profiles.Owners) { return s.prep.User, s.prep.ProfileUsers() },
-		Box:    &serve.Revised{Backend: s.backend},
-		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
-		Took:   s.tookVolume, Lost: func() { s.jobs.record(); s.registry.Look() }, // which ends all profiles: another container runs them
-	}
-	s.takeover = takeover{services: &s.services, spawner: s.spawner, shutdown: &s.shutdown, hear: s.hear}
-	s.shutdown = shutdown{
-		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose,
-	}
-	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: s.tier1, prep: &s.prep, records: &s.records}
+func newSupervisor(policy *wire.Policy) *supervisor {
+	s := &supervisor{loop: loop.New(), Drivers: loop.Drivers{Tier1: spawn.NewTier1(), Volume: &volume.Volume{Journal: volume.NewJournal()}}}
+	s.Preparer = &spawn.Preparer{Policy: policy, Container: os.Environ(), Runtime: runtimeDir(), Volume: s.Volume}
+	s.Preparer.Walls = sync.OnceValue(func() *walls.Place { return walls.New(policy.Volume, s.Preparer.Runtime) })
+	s.Spawner = spawn.NewDriver(s.Tier1, s.Preparer)
 	return s
 }
 
 // connect says hello to tier 1 and takes its snapshot.
-func connect() (*Supervisor, <-chan error, error) {
+func connect() (*supervisor, <-chan error, error) {
+	var policy *wire.Policy
 	raw, err := wire.ReadSealed(wire.PolicyFD, 16<<20)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the policy: %w", err)
+	if err == nil {
+		policy, err = wire.DecodePolicy(raw)
 	}
-	policy, err := wire.DecodePolicy(raw)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the policy: %w", err)
 	}
@@ -177,31 +111,28 @@ func connect() (*Supervisor, <-chan error, error) {
 		unix.CloseOnExec(fd)
 	}
 	s := newSupervisor(policy)
-	if s.tier1.Link, err = link.Open(wire.LinkFD); err != nil {
+	if s.Tier1.Link, err = link.Open(wire.LinkFD); err != nil {
 		return nil, nil, err
 	}
-	s.tier1.Link.Failed = s.spawner.Unsent
+	s.Tier1.Link.Failed = s.Spawner.Unsent
 	gone := make(chan error, 1)
 	complete := make(chan struct{})
 	go func() {
 		whole := false
-		gone <- s.tier1.Link.Receive(func(m wire.Message, fds []int) {
+		gone <- s.Tier1.Link.Receive(func(m wire.Message, fds []int) {
 			if whole {
-				s.loop.do(func() { wire.Each(m, fds, s.hear) })
-			} else if s.tier1.Recall(m, fds) {
+				s.loop.Hear(m, fds)
+			} else if s.Tier1.Recall(m, fds) {
 				whole = true
 				close(complete)
 			}
 		})
 	}()
-	s.tier1.Send(&wire.Hello{Version: wire.Version}, nil, nil)
+	s.Tier1.Send(&wire.Hello{Version: wire.Version}, nil, nil)
 	select {
 	case <-complete:
-		if s.tier1.Welcome.Version != wire.Version {
-			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.tier1.Welcome.Version, wire.Version)
-		}
-		if s.tier1.Welcome.Stopping {
-			s.apply(core.Input{Kind: core.Stopping})
+		if s.Tier1.Welcome.Version != wire.Version {
+			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.Tier1.Welcome.Version, wire.Version)
 		}
 		return s, gone, nil
 	case err := <-gone:
@@ -210,53 +141,94 @@ func connect() (*Supervisor, <-chan error, error) {
 }
 
 // open makes ready what the loop needs.
-func (s *Supervisor) open() (err error) {
+func (s *supervisor) open() (err error) {
 	if err := s.openHandover(); err != nil {
 		return err
 	}
-	if s.prep.Settings, err = settings.Open(wire.BundleFD, s.records.memory.Table, s.prep.Policy, s.prep.Runtime); err != nil {
+	if s.Preparer.Settings, err = settings.Open(wire.BundleFD, s.Memory.Table, s.Preparer.Policy, s.Preparer.Runtime); err != nil {
 		return err
 	}
-	s.prep.slots = slots.Dir{Path: filepath.Join(s.prep.Runtime, "services")}
-	if err := s.assemble(); err != nil {
+	s.slots = slots.Dir{Path: filepath.Join(s.Preparer.Runtime, "services")}
+	if err := s.openLogs(); err != nil {
 		return err
 	}
-	return s.logging.openLogs(s.prep.slots.Path)
-}
-
-// assemble makes what stands on the configuration and the service directory.
-func (s *Supervisor) assemble() (err error) {
-	s.purpose.read(s.prep.Settings.Started())
-	if s.prep.null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("cannot open %s: %w", os.DevNull, err)
-	}
-	s.records.publisher, s.records.recorder = publish.New(s.prep.slots), publish.NewCopies(s.prep.volume.Writable)
-	s.use(registry.New(&s.services, s.prep.volume, s.prep.Settings, s.prep.slots, s.records.memory.Table))
-	return nil
-}
-
-// use makes known who knows which services there are.
-func (s *Supervisor) use(r *registry.Registry) {
-	s.registry, s.backend.Registry, s.backend.Settings = r, r, s.prep.Settings
-	s.backend.Tags, s.backend.Tagged = s.tier1.Tags, s.tier1.Welcome.Tags
-	s.fleet.absent, s.prep.volume.Look = r.AtRest.WakeSoon, r.Look
+	return s.assemble()
 }
 
 // openHandover takes over, or makes, what outlives us.
-func (s *Supervisor) openHandover() error {
-	table, err := handover.OpenTable(s.tier1.Held, func(key string, fd int) {
-		s.tier1.Send(&wire.Hold{Key: key}, []int{fd}, nil)
-		s.tier1.Link.Flush()
+func (s *supervisor) openHandover() error {
+	table, err := handover.OpenTable(s.Tier1.Held, func(key string, fd int) {
+		s.Tier1.Send(&wire.Hold{Key: key}, []int{fd}, nil)
+		s.Tier1.Link.Flush()
 	})
 	if err != nil {
 		return err
 	}
-	s.records.memory = remember.New(table, func(in core.Input) { s.loop.do(func() { s.apply(in) }) })
-	if s.tier1.Welcome.Tags {
-		s.tier1.Tags = handover.OpenTags(s.prep.Policy.TagLow, s.prep.Policy.TagHigh, table)
+	s.Memory = remember.New(table, s.loop.Commands.Tell)
+	if s.Tier1.Welcome.Tags {
+		s.Tier1.Tags = handover.OpenTags(s.Preparer.Policy.TagLow, s.Preparer.Policy.TagHigh, table)
 	}
-	s.commands.recall(s.records.memory.Operations(), 0)
 	return nil
+}
+
+// collectorKey names what the log collector needs of its predecessor.
+const collectorKey = "log"
+
+// openLogs starts the collector, on the volume where there is one, and else in the service
+// directory.
+func (s *supervisor) openLogs() (err error) {
+	out := console.Open(1)
+	options := logs.Options{
+		Home: s.Preparer.Config().Home, Held: s.Tier1.Held.Take(collectorKey), Tee: out,
+		Colour: out >= 0 && term.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: s.troubles.Hear,
+	}
+	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
+		// Without a volume there is nothing to write to; the slots' newest lines
+		// are still kept, and the tee goes on.
+		options.Home = s.slots.Path
+	}
+	if s.Logs, err = logs.New(options); err != nil {
+		return fmt.Errorf("cannot log: %w", err)
+	}
+	s.Tier1.Send(&wire.Hold{Key: collectorKey}, s.Logs.Held(), nil)
+	return nil
+}
+
+// assemble makes what stands on the configuration and the service directory, and gives the
+// loop all that there is.
+func (s *supervisor) assemble() (err error) {
+	if s.Null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("cannot open %s: %w", os.DevNull, err)
+	}
+	p := s.Preparer
+	s.Purpose = loop.PurposeOf(p.Settings.Started())
+	s.Events, s.Publisher, s.Recorder = publish.NewEvents(), publish.New(s.slots), publish.NewCopies(s.Volume.Writable)
+	s.Probes = probe.New(s.loop.Probed)
+	s.Opened = open.New(s.Tier1.Send, s.loop.Notified, func(name string) string { return s.slots.File(name, slots.NotifySocket) })
+	s.backend = serve.New(&s.loop.Commands, &serve.Given{
+		Policy: p.Policy, Settings: p.Settings, Volume: s.Volume, Users: p, Walls: p.Walls, Tags: s.Tier1.Tags, Tagged: s.Tier1.Welcome.Tags,
+		Leaves: s.Spawner.Leaves, Spawns: s.Tier1, Copies: &s.loop.Records, Journal: s.Volume.Journal.Open.Load, Events: s.Events.Read,
+		Counts: s.Probes.Counts, Log: s.Logs.Read, Stored: s.Opened.Stored, Place: s.Spawner.Programs.Place,
+	})
+	s.Registry = registry.New(defining{s.backend, &s.loop.Services}, s.Volume, p.Settings, s.slots, s.Memory.Table)
+	s.backend.Registry = s.Registry
+	s.Volume.Given = volume.Given{
+		Config: p.Config, User: p.Policy.User.UID, Held: s.Tier1.Held, Send: s.Tier1.Send, BootID: s.Memory.BootID,
+		Files: func() (*rights.User, profiles.Owners) { return p.User, p.ProfileUsers() },
+		Box:   &serve.Revised{Backend: s.backend}, Recall: s.loop.Commands.Recall, Look: s.Registry.Look,
+		Took: s.tookVolume, Lost: func() { s.Jobs.Use(s.Volume.Journal.JobRecords()); s.Registry.Look() }, // which ends all profiles: another container runs them
+	}
+	s.Jobs = s.backend.Jobs.Employ() // whose is what a predecessor left of them
+	s.Tier1.Host(s.Jobs)
+	s.Volume.Journal.Hooks = jobs.NewHooks(func() []config.Hook { return p.Config().Hooks })
+	s.loop.Use(&s.Drivers)
+	return nil
+}
+
+// defining is the supervisor as its registry knows it: registry.Services.
+type defining struct {
+	*serve.Backend // answers what only asks
+	*loop.Services
 }
 
 // runtimeDir is where tier 1 made the service directory.

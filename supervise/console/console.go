@@ -14,6 +14,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 )
 
@@ -104,4 +105,12 @@ func oneLine(text string) string {
 // it, or be obeyed by a terminal.
 func needsQuotes(r rune) bool {
 	return strings.ContainsRune(" \"=", r) || !strconv.IsPrint(r) || r == utf8.RuneError
+}
+
+// NotifyManager tells what runs this container (podman --sdnotify=container,
+// systemd-nspawn) how it is: sd_notify(3). Without one it does nothing.
+func NotifyManager(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		slog.Warn("cannot tell the container's manager", "state", state, "err", err)
+	}
 }

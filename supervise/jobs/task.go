@@ -176,7 +176,7 @@ func (r *Runner) spawn(t *task) {
 		r.step(t, job.Event{Kind: job.NotSpawned})
 		return
 	}
-	t.run.begun = boottime()
+	t.run.begun = int64(wire.SinceBoot())
 	t.run.late = time.AfterFunc(time.Duration(t.spec.Request.TimeoutMS)*time.Millisecond+withstood, func() { r.loop.Do(t.run.survey) })
 	t.hold(r)
 	fds, targets := slices.Clone(p.ends[:]), []int32{1, 2}
@@ -334,13 +334,4 @@ func (r *Runner) cancel(t *task, cause string) {
 		t.why.cause = cmp.Or(t.why.cause, cause)
 	}
 	r.step(t, job.Event{Kind: job.Cancel})
-}
-
-// boottime is CLOCK_BOOTTIME in ns, which tier 1 reads too.
-func boottime() int64 {
-	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
-		return 0
-	}
-	return ts.Nano()
 }

@@ -76,7 +76,10 @@ type Users interface {
 // Spawns is the way to tier 1, and the ids of spawns of jobs.
 type Spawns interface {
 	Send(m wire.Message, fds, after []int)
-	NewID() uint64
+	NewID(owner interface {
+		Takes(wire.Child) bool
+		Hear(wire.Message)
+	}) uint64
 	Disown(id uint64)
 }
 

@@ -94,7 +94,7 @@ func (h *JobHost) endOccurrences(units []*View, cause string) map[*core.Life]occ
 
 func (h *JobHost) Begin(name string) (id uint64, tag uint32, err error) {
 	if tag, err = h.Given.Tags.Allot(name); err == nil {
-		id = h.Spawns.NewID()
+		id = h.Spawns.NewID(h.runner)
 	}
 	return id, tag, err
 }

@@ -31,7 +31,7 @@ type Tier1 struct {
 
 // Owner answers for children of tier 1 that are no service's run: jobs, say. The
 // loop calls it, and it never waits.
-type Owner interface {
+type Owner = interface {
 	// Takes tells whether a child that a predecessor spawned, as its name and
 	// label show, is the owner's, which then answers for it.
 	Takes(wire.Child) bool

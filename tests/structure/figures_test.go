@@ -19,7 +19,7 @@ const (
 // ownBounds are the packages above the bound, as large as they may be, and those that are
 // to have less. A number may only become smaller: it stands for work that is to be done.
 var ownBounds = map[string]int{
-	"supervise": 2188, // it wires the drivers: 600 are enough
+	"supervise": 334, // it wires the drivers, and boots
 }
 
 // longFunctions is how many functions are above functionMost. It may only become smaller.

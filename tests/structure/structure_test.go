@@ -242,6 +242,16 @@ func TestDriversKnowNoOther(t *testing.T) {
 	}
 }
 
+// TestOnlyTheWiringKnowsTheLoop: who wants something of the loop is given what it exports,
+// by the package that wires it.
+func TestOnlyTheWiringKnowsTheLoop(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		if name := top(p.ImportPath); name != "supervise" && slices.Contains(p.Imports, module+"supervise/loop") {
+			t.Errorf("%s imports supervise/loop, which supervise alone may", name)
+		}
+	}
+}
+
 // TestTier1LinksLittle: PID 1's code needs no parser and no server, and nobody
 // but tier 1 starts processes.
 func TestTier1LinksLittle(t *testing.T) {

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"cmp"
@@ -24,14 +24,11 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
-	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/notify"
 	"rlminit/supervise/order"
 	"rlminit/supervise/process"
-	"rlminit/supervise/publish"
 	"rlminit/supervise/registry"
-	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
 	"rlminit/wire"
@@ -75,7 +72,7 @@ func simulate(t *testing.T, runs int, prepare func(*simulation)) (total map[stri
 	was := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	defer slog.SetDefault(was)
-	defer func() { boottime = readBoottime }()
+	defer func(was func() int64) { boottime = was }(boottime)
 	first := rand.Uint64()
 	if *simSeed != 0 {
 		first, runs = *simSeed, 1
@@ -100,7 +97,7 @@ func simulate(t *testing.T, runs int, prepare func(*simulation)) (total map[stri
 			})
 		})
 		if !ok {
-			t.Fatalf("replay it with: go test ./supervise -run '%s$' -seed %d", t.Name(), seed)
+			t.Fatalf("replay it with: go test ./supervise/loop -run '%s$' -seed %d", t.Name(), seed)
 		}
 	}
 	t.Logf("figure: %s: %d runs: %v", strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), runs, total)
@@ -112,7 +109,7 @@ type simulation struct {
 	*testing.T
 	world  *world
 	rand   *rand.Rand
-	now    *Supervisor
+	now    *supervisor
 	dead   func() bool        // the supervisor of the moment was killed
 	kill   context.CancelFunc // ends the supervisor of the moment
 	slots  slots.Dir
@@ -144,7 +141,7 @@ func (s *simulation) run() {
 		}
 		p := registry.Ours(s.defs[name])
 		p.Ours = false
-		s.now.registry.Register(p)
+		s.now.Registry.Register(p)
 	}
 	for range 150 {
 		time.Sleep(time.Duration(s.rand.ExpFloat64() * float64(400*time.Millisecond)))
@@ -225,17 +222,21 @@ func (s *simulation) define() {
 // replace starts a supervisor, which takes over what its predecessor left.
 func (s *simulation) replace(everything context.Context) {
 	w := s.world
-	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
 	// The configuration has them, and so a slot that a predecessor published and had no
 	// time to remember is known for what it is.
-	next.prep.Settings = settings.Fixed(&config.Config{Home: "/nonexistent", Services: maps.Clone(s.defs)}, next.prep.Policy)
+	c, runtime := &config.Config{Home: "/nonexistent", Services: maps.Clone(s.defs)}, ""
 	if s.homes != nil {
-		next.prep.Settings = settings.Fixed(s.homes.config, next.prep.Policy)
-		next.prep.Runtime = s.homes.runtime
-		s.slots = s.homes.slotsOf(next)
+		c, runtime, s.slots = s.homes.config, s.homes.runtime, s.homes.slotsNow()
 	}
-	next.tier1.Welcome.Tags = true
-	next.prep.slots = s.slots
+	alive, kill := context.WithCancel(everything)
+	if s.homes != nil {
+		kill = s.homes.away(kill)
+	}
+	next := rigged(s.T, c, runtime, s.slots, s.held, func(m wire.Message) {
+		if alive.Err() == nil {
+			w.take(m)
+		}
+	})
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
 	// Each takes another time, and some none: what comes first is the seed's choice.
@@ -246,36 +247,21 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		return rand.New(rand.NewPCG(slowness, sum))
 	}
-	next.spawner.Immediate = func(of spawn.Service) bool {
-		return chance(of).IntN(2) == 0 && next.prep.Immediate(of)
+	next.Spawner.Immediate = func(of spawn.Service) bool {
+		return chance(of).IntN(2) == 0 && next.Preparer.Immediate(of)
 	}
-	next.spawner.Prepare = func(of spawn.Service) process.Prepared {
-		if of.Probe == nil && !next.spawner.Immediate(of) { // of a probe the world has the time from its spawn on
+	next.Spawner.Prepare = func(of spawn.Service) process.Prepared {
+		if of.Probe == nil && !next.Spawner.Immediate(of) { // of a probe the world has the time from its spawn on
 			time.Sleep(time.Duration(chance(of).Int64N(int64(time.Millisecond))))
 		}
-		return next.prep.Prepare(of)
+		return next.Preparer.Prepare(of)
 	}
-	next.probes.Network = w.network
-	next.opened.Listen = func(string, os.FileMode) (*notify.Socket, error) { return s.socket, nil }
-	alive, kill := context.WithCancel(everything)
-	if s.homes != nil {
-		kill = s.homes.away(kill)
-	}
-	next.tier1.Link = link.To(func(o link.Outgoing) {
-		if alive.Err() == nil {
-			w.take(o.Message)
-		}
-	})
-	maps.Copy(next.tier1.Held, s.held)
-	if err := next.openHandover(); err != nil {
-		s.Fatal(err)
-	}
+	next.Probes.Network = w.network
+	next.Opened.Listen = func(string, os.FileMode) (*notify.Socket, error) { return s.socket, nil }
 	s.tearing(next, alive, kill)
-	store := s.volume(next, alive, kill)
-	next.records.publisher = publish.New(next.prep.slots)
-	next.records.publisher.Fail = func() error { return w.publish(alive) }
-	next.records.recorder = publish.NewCopies(next.prep.volume.Writable)
-	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.Settings, next.prep.slots, next.records.memory.Table))
+	store := s.volume(next.Volume, alive, kill)
+	next.Publisher.Fail = func() error { return w.publish(alive) }
+	next.assemble(s.policed, s.equip)
 	gone := make(chan error)
 
 	w.mu.Lock()
@@ -295,7 +281,7 @@ func (s *simulation) replace(everything context.Context) {
 	w.outbox = nil // what was under way to the predecessor is in the snapshot
 	w.hear = func(m wire.Message) {
 		if alive.Err() == nil {
-			next.loop.do(func() { next.hear(m, nil) })
+			next.Hear(m, nil)
 		}
 	}
 	var ready func(b *body)
@@ -303,7 +289,7 @@ func (s *simulation) replace(everything context.Context) {
 		if alive.Err() != nil {
 			return
 		}
-		next.loop.do(func() {
+		next.do(func() {
 			if !next.takeover.restored { // it waits in the socket
 				time.AfterFunc(time.Millisecond, func() { ready(b) })
 				return
@@ -318,13 +304,13 @@ func (s *simulation) replace(everything context.Context) {
 	w.mu.Unlock()
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
-		next.run(gone)
+		next.Run(gone)
 		for {
 			select {
-			case f := <-next.loop.letters:
-				next.loop.at.Lock()
+			case f := <-next.letters:
+				next.at.Lock()
 				f()
-				next.loop.at.Unlock()
+				next.at.Unlock()
 			case <-everything.Done():
 				return
 			}
@@ -333,7 +319,7 @@ func (s *simulation) replace(everything context.Context) {
 
 	s.now, s.dead = next, func() bool { return alive.Err() != nil }
 	unprobed := func() { // nothing of a dead process asks
-		next.loop.ask(func() {
+		next.ask(func() {
 			for _, u := range next.fleet.all() {
 				next.probes.Stop(u.life.Node(), machine.ProbeReady)
 				next.probes.Stop(u.life.Node(), machine.ProbeHealth)
@@ -351,20 +337,20 @@ func (s *simulation) replace(everything context.Context) {
 		dissolve(next)
 		synctest.Wait()
 		s.forsake(next)
-		if j := next.records.volume.Journal.Open.Load(); j != nil {
+		if j := next.Records.volume.Journal.Open.Load(); j != nil {
 			j.Close()
 		}
 		if err := store.Close(); err != nil {
 			s.Error(err)
 		}
-		next.registry.Close()
+		next.Registry.Close()
 		next.tier1.Link.Close()
-		next.records.publisher.Close()
-		next.records.recorder.Close()
+		next.Records.publisher.Close()
+		next.Records.recorder.Close()
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
 	outdated := next.takeover.recall()
-	next.loop.ask(func() {
+	next.ask(func() {
 		for _, u := range next.fleet.all() {
 			s.equip(u)
 		}
@@ -380,11 +366,11 @@ func (s *simulation) replace(everything context.Context) {
 	})
 	next.takeover.takeOver(outdated)
 	if s.homes == nil {
-		next.registry.Start(next.registry.Rescan)
+		next.Registry.Start(next.Registry.Rescan)
 	} else {
-		next.registry.Boot()
+		next.Registry.Boot()
 	}
-	next.registry.Settle()
+	next.Registry.Settle()
 	synctest.Wait()
 }
 
@@ -392,21 +378,6 @@ func exitNow(b *body) wire.Exit {
 	e := b.exit
 	e.Leftovers = b.leftovers
 	return e
-}
-
-// equipped is the supervisor as its registry knows it in a simulation.
-type equipped struct {
-	*services
-	s *simulation
-}
-
-func (e equipped) Define(proposals []registry.Proposal) {
-	e.loop.ask(func() {
-		for _, p := range proposals {
-			e.s.policed(p)
-		}
-		e.define(proposals, e.s.equip)
-	})
 }
 
 // equip gives a unit what is never opened in a simulation.
@@ -420,7 +391,7 @@ func (s *simulation) check() {
 	now, w := s.now, s.world
 	journal, errands := wantedBy(s.T, s.home), w.failures()
 	s.homes.agree(journal)
-	now.loop.ask(func() {
+	now.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		s.settle(now, errands)
@@ -530,7 +501,7 @@ func (s *simulation) end(everything context.Context) {
 	s.over()
 	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
 		var known bool
-		now.loop.ask(func() { known = now.fleet.units[name] != nil })
+		now.ask(func() { known = now.fleet.units[name] != nil })
 		switch {
 		case known:
 		case s.homes != nil:
@@ -541,11 +512,11 @@ func (s *simulation) end(everything context.Context) {
 	}
 	s.meddled(slices.Collect(maps.Keys(s.defs)))
 	var all []*unit
-	now.loop.ask(func() { all = now.fleet.all() })
+	now.ask(func() { all = now.fleet.all() })
 	s.orders.forget(namesOf(all)...)
 	for _, v := range []string{"start", "restart", "stop"} {
 		runs := map[*unit]uint64{}
-		now.loop.ask(func() {
+		now.ask(func() {
 			for _, u := range all {
 				runs[u] = u.state.LastID
 			}

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"cmp"
@@ -12,9 +12,7 @@ import (
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/open"
-	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
-	"rlminit/supervise/volume"
 	"rlminit/wire"
 )
 
@@ -25,12 +23,10 @@ type launched struct {
 	secrets redact.Set    // what of its texts is shown to nobody
 }
 
-// preparer makes ready what processes are started with, and knows where what they have lies.
+// preparer makes ready what processes are started with.
 type preparer struct {
-	spawn.Preparer
-	slots  slots.Dir // the service directory in the runtime directory
-	volume *volume.Volume
-	null   int // what a process has as stdin
+	*spawn.Preparer
+	null int // what a process has as stdin
 }
 
 // privileged tells whether tier 1 holds u's definition by name.
@@ -57,73 +53,73 @@ func (p *preparer) opens(u *unit, run uint64) open.Service {
 }
 
 // openFor opens what a process that is prepared gets beside that, and says of it in the
-// message what tier 1 is to know. The loop calls it.
-func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []int)) (fds []int, err error) {
-	u := s.fleet.units[l.Name]
-	if u == nil || u.process.launch != l {
+// message what tier 1 is to know.
+func (l *Loop) openFor(of *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []int)) (fds []int, err error) {
+	u := l.fleet.units[of.Name]
+	if u == nil || u.process.launch != of {
 		return nil, spawn.ErrUnknown
 	}
-	u.process.uid = l.UID
+	u.process.uid = of.UID
 	switch {
-	case l.Err != nil:
-		return nil, l.Err
-	case s.records.memory.Unsaved(u.name):
+	case of.Err != nil:
+		return nil, of.Err
+	case l.Records.memory.Unsaved(u.name):
 		return nil, spawn.ErrUnknown
-	case u.allotTag(s.tier1.Tags) != nil:
+	case u.allotTag(l.tier1.Tags) != nil:
 		return nil, handover.ErrNoTag
 	}
-	if err := s.logging.openLog(u, hold); err != nil {
+	if err := l.logging.openLog(u, hold); err != nil {
 		return nil, err
 	}
-	m.Tag, m.Terminal = u.tag, s.tier1.Welcome.Terminal && u.name == config.MainService && u.ours
+	m.Tag, m.Terminal = u.tag, l.tier1.Welcome.Terminal && u.name == config.MainService && u.ours
 	if !m.Terminal {
-		fds, m.Targets = []int{s.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
+		fds, m.Targets = []int{l.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
 	}
-	opens := s.prep.opens(u, l.ID)
-	opened, err := s.opened.Open(u.life.Node(), opens, l.User)
+	opens := l.prep.opens(u, of.ID)
+	opened, err := l.opened.Open(u.life.Node(), opens, of.User)
 	if err == nil && opens.NotifiesAlone() {
-		err = l.Walls.Notifies(opened.Notify)
+		err = of.Walls.Notifies(opened.Notify)
 	}
 	if err != nil {
-		return nil, s.whose(err)
+		return nil, l.whose(err)
 	}
 	for i, fd := range opened.Descriptors {
 		fds, m.Targets = append(fds, fd), append(m.Targets, int32(3+i))
 	}
-	m.ListenPID, m.Env = len(opened.Descriptors) > 0, append(l.Env, opened.Environment...)
-	u.process.secrets = redact.Of(l.Env, l.Walls.Secrets...)
-	u.output.slot.Mark("starting " + cmp.Or(l.Path, u.name))
-	for _, note := range l.Walls.Notes {
+	m.ListenPID, m.Env = len(opened.Descriptors) > 0, append(of.Env, opened.Environment...)
+	u.process.secrets = redact.Of(of.Env, of.Walls.Secrets...)
+	u.output.slot.Mark("starting " + cmp.Or(of.Path, u.name))
+	for _, note := range of.Walls.Notes {
 		u.output.slot.Mark("isolation: " + note)
 	}
 	return fds, nil
 }
 
-// probing runs programs as a service. Only the loop calls it, for a probe that begins.
-func (s *Supervisor) probing(u *unit, by machine.Probe) func(ctx context.Context, argv []string) error {
-	of, tag, name := s.prep.starts(u), u.tag, wire.HealthProbe(u.name)
+// probing runs programs as a service. It is for a probe that begins.
+func (l *Loop) probing(u *unit, by machine.Probe) func(ctx context.Context, argv []string) error {
+	of, tag, name := l.prep.starts(u), u.tag, wire.HealthProbe(u.name)
 	if by == machine.ProbeReady {
 		name = wire.ReadyProbe(u.name)
 	}
 	return func(ctx context.Context, argv []string) error {
 		is := of
 		is.Probe = argv
-		return s.spawner.Programs.Probe(ctx, name, is, tag, []int{s.prep.null, s.prep.null, s.prep.null})
+		return l.spawner.Programs.Probe(ctx, name, is, tag, []int{l.prep.null, l.prep.null, l.prep.null})
 	}
 }
 
 // whose says of an address that is in use whether it is we who use it.
-func (s *Supervisor) whose(err error) error {
+func (l *Loop) whose(err error) error {
 	used, is := errors.AsType[*open.InUse](err)
 	if !is {
 		return err
 	}
 	holder := ""
-	if started, _ := s.prep.Settings.Started(); started.Metrics.Network != "" && open.Collide(started.Metrics, used.Socket) {
+	if started, _ := l.prep.Settings.Started(); started.Metrics.Network != "" && open.Collide(started.Metrics, used.Socket) {
 		holder = "metrics.listen"
 	}
-	if node, is := s.opened.Occupies(used.Socket); is {
-		holder = s.fleet.byNode[node].title()
+	if node, is := l.opened.Occupies(used.Socket); is {
+		holder = l.fleet.byNode[node].title()
 	}
 	if holder == "" {
 		return err

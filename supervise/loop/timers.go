@@ -1,22 +1,14 @@
-package supervise
+package loop
 
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
+	"rlminit/wire"
 )
 
 // boottime is the clock of everything that must outlive this process: time
 // since boot in nanoseconds, suspends included. A simulation has another.
-var boottime = readBoottime
-
-func readBoottime() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return time.Now().UnixNano() // no kernel since 2.6.39 is without it
-	}
-	return ts.Nano()
-}
+var boottime = func() int64 { return int64(wire.SinceBoot()) }
 
 // alarm rings for the earliest deadline, and finds out by that for how long nobody ran.
 // Only the loop touches it.

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"cmp"
@@ -18,15 +18,16 @@ import (
 	"rlminit/supervise/volume"
 )
 
-// records is what is known of services outside of this process: what a successor is
+// Records is what is known of services outside of this process: what a successor is
 // to know, what is wanted and was seen on the volume, the journal, status files, and
 // those who read events. A command, and the end of a run, count when they are
-// durable here; a copy that cannot be written delays nobody. The loop's, but for
-// recordCommand, Shown and Copied, which wait.
-type records struct {
+// durable here; a copy that cannot be written delays nobody. Copied and Shown wait, beside
+// the loop.
+type Records struct {
 	loop   *mailbox
 	fleet  *fleet
 	volume *volume.Volume
+	isFor  func(service string) bool // whether the container is for it
 
 	memory    *remember.Driver // what a successor is to know
 	events    *publish.Events
@@ -47,7 +48,7 @@ type kept struct {
 }
 
 // copied waits until the volume shows what has happened, but for no longer than that.
-func (r *records) copied(patience time.Duration) {
+func (r *Records) copied(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r.recorder.Flush(ctx)
@@ -60,7 +61,7 @@ const flushPatience = 300 * time.Millisecond
 // along, and says why not; then nothing of it is recorded. One that changes no intent
 // is only noted. Without a volume of ours there is nothing to make it durable on. The
 // loop calls it, and then is called by it.
-func (r *records) recordCommand(cmd *core.Command, units, along []*unit, then func(*control.Problem)) {
+func (r *Records) recordCommand(cmd *core.Command, units, along []*unit, then func(*control.Problem)) {
 	all := slices.Concat(units, along)
 	actor := profiles.Actor(cmd.Actor)
 	c := profiles.Command{Operation: cmd.ID, Verb: cmd.Verb, Intent: cmd.Want, Services: []string{}, Actor: &actor}
@@ -107,14 +108,14 @@ func (r *records) recordCommand(cmd *core.Command, units, along []*unit, then fu
 }
 
 // Shown, Copied and Recorded are serve.Copies.
-func (r *records) Shown() {
+func (r *Records) Shown() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushPatience)
 	defer cancel()
 	r.publisher.Flush(ctx)
 	r.recorder.Flush(ctx)
 }
 
-func (r *records) Recorded(name string) {
+func (r *Records) Recorded(name string) {
 	r.loop.read(func() {
 		if u := r.fleet.units[name]; u != nil {
 			r.recordSeen(u)
@@ -122,7 +123,7 @@ func (r *records) Recorded(name string) {
 	})
 }
 
-func (r *records) Copied() { r.copied(copyPatience) }
+func (r *Records) Copied() { r.copied(copyPatience) }
 
 // copyPatience is how long the answer to a command waits for copies of what was recorded:
 // it counts by the journal, but whoever edits one afterwards, for an adoption, is not to
@@ -134,7 +135,7 @@ const recordPatience = 10 * time.Second
 
 // recordSeen has the state file of u's profile written. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.
-func (r *records) recordSeen(u *unit) {
+func (r *Records) recordSeen(u *unit) {
 	if u.definition.Profile == "" || r.fleet.set.Stopping() || !u.recorded || u.forgotten {
 		return // of what was deleted nothing is to be written
 	}
@@ -175,7 +176,7 @@ func seenAs(u *unit) service.Seen {
 // happened puts into the journal, for hooks and for readers of events, what a step has
 // changed of u, whose public state was the one given: first what its health probe has
 // come to say of it, once each time that this changes, and then the state that follows.
-func (r *records) happened(u *unit, was string, before, state *machine.State) {
+func (r *Records) happened(u *unit, was string, before, state *machine.State) {
 	is, health := state.Public(), state.Health
 	event := control.Event{Service: u.name, At: time.Unix(0, state.Since)}
 	if pid := state.PID; pid > 0 && state.Alive() {
@@ -199,7 +200,7 @@ func (r *records) happened(u *unit, was string, before, state *machine.State) {
 }
 
 // tell says in our own log what befell u though nobody asked for it.
-func (r *records) tell(u *unit, before, is *machine.State) {
+func (r *Records) tell(u *unit, before, is *machine.State) {
 	if is.Phase == before.Phase || r.fleet.set.Stopping() {
 		return
 	}
@@ -234,7 +235,7 @@ func (r *records) tell(u *unit, before, is *machine.State) {
 }
 
 // remember keeps what a successor is to know of u, and tells whether it is kept already.
-func (r *records) remember(u *unit, state *machine.State, wants core.Wants, row core.Row) bool {
+func (r *Records) remember(u *unit, state *machine.State, wants core.Wants, row core.Row) bool {
 	if u.kept.fresh = true; r.fleet.set.Stopping() {
 		return true // there is no successor: PID 1 starts none
 	}
@@ -250,7 +251,7 @@ func (r *records) remember(u *unit, state *machine.State, wants core.Wants, row 
 
 // keepState keeps what a successor is to know of u. It is called after each change
 // of that, before anything is done or said that follows from it.
-func (r *records) keepState(u *unit) {
+func (r *Records) keepState(u *unit) {
 	row := core.Row{Life: u.life, Version: u.life.Version()}
 	if r.remember(u, u.state, u.life.Wants(), row) {
 		r.fleet.apply(core.Input{Kind: core.Remembered, Rows: []core.Row{row}})
@@ -258,7 +259,7 @@ func (r *records) keepState(u *unit) {
 }
 
 // publishStatus has u's status written.
-func (r *records) publishStatus(u *unit) {
+func (r *Records) publishStatus(u *unit) {
 	if !u.kept.slot {
 		return // which it is when there is one
 	}

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"context"
@@ -135,8 +135,8 @@ func (h *homes) slotsAre(n int) {
 
 func (h *homes) slot(n int) string { return filepath.Join(h.runtime, fmt.Sprint("services-", n)) }
 
-// slotsOf is the service directory as one supervisor knows it.
-func (h *homes) slotsOf(*Supervisor) slots.Dir {
+// slotsNow is the service directory as a supervisor finds it that begins.
+func (h *homes) slotsNow() slots.Dir {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slots.Dir{Path: h.slot(h.path)}
@@ -291,7 +291,7 @@ func (s *simulation) look() {
 	}
 	h.seen = now
 	if len(changed) > 0 {
-		s.now.registry.Look(changed...)
+		s.now.Registry.Look(changed...)
 		synctest.Wait()
 	}
 	h.errands = slices.DeleteFunc(h.errands, func(e *errand) bool {
@@ -306,14 +306,14 @@ func (s *simulation) look() {
 }
 
 // forsake ends what is under way in a dead supervisor for profiles.
-func (s *simulation) forsake(dead *Supervisor) {
+func (s *simulation) forsake(dead *supervisor) {
 	h := s.homes
 	if h == nil {
 		return
 	}
 	for range 3 {
 		for _, name := range h.names {
-			dead.registry.Gone(profiles.GatewayName(name), nil)
+			dead.Registry.Gone(profiles.GatewayName(name), nil)
 		}
 		for _, e := range h.errands {
 			e.cancel()
@@ -355,12 +355,12 @@ func (s *simulation) settleIn(name string) {
 		h.made++
 		of := &home{id: fmt.Sprint("id", h.made)}
 		h.all[of.id] = of
-		if _, err := s.now.registry.Profiles.Create(context.Background(), control.CreateProfile{Name: profileOf(name), Environment: map[string]string{"HOME_ID": of.id}, Secrets: map[string]string{"ID": of.id}}, control.Actor{}); err != nil {
+		if _, err := s.now.Registry.Profiles.Create(context.Background(), control.CreateProfile{Name: profileOf(name), Environment: map[string]string{"HOME_ID": of.id}, Secrets: map[string]string{"ID": of.id}}, control.Actor{}); err != nil {
 			s.world.wrongly("in peace, %s cannot be created: %v", name, err)
 		}
 	} else {
-		s.now.registry.Look(profileOf(name)) // its slot may have been taken out
-		s.now.registry.AtRest.WakeNamed(name)
+		s.now.Registry.Look(profileOf(name)) // its slot may have been taken out
+		s.now.Registry.AtRest.WakeNamed(name)
 	}
 	synctest.Wait()
 }

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"context"
@@ -155,7 +155,7 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 	w.mu.Lock()
 	w.note("%s of %s from %q to %q, wanted %q", e.verb, e.of.id, e.from, e.to, e.intent)
 	w.mu.Unlock()
-	of, dead := s.now.registry.Profiles, s.dead
+	of, dead := s.now.Registry.Profiles, s.dead
 	go func() {
 		defer close(e.over)
 		switch e.verb {
@@ -329,14 +329,14 @@ func (h *homes) agree(journal map[string]service.Intent) {
 		}
 	}
 	rests := map[string]control.Service{}
-	for _, at := range s.now.registry.AtRest.List() {
+	for _, at := range s.now.Registry.AtRest.List() {
 		rests[at.Name] = at
 	}
 	slotted, err := s.slots.List()
 	if err != nil {
 		s.Error(err)
 	}
-	s.now.loop.ask(func() {
+	s.now.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, name := range h.names {

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"context"
@@ -11,24 +11,22 @@ import (
 	"rlminit/supervise/serve"
 )
 
-// commands is the way of others to the loop: serve.Loop. It gives commands to the core, has
+// Commands is the way of others to the loop: serve.Loop. It gives commands to the core, has
 // them recorded, and wakes whoever waits for one.
-type commands struct {
+type Commands struct {
 	loop    *mailbox
 	fleet   *fleet
-	records *records
-	isFor   func(service string) bool // whether the container is for it
+	records *Records
 
 	gc *garbage.Target // nil in a simulation
 
-	// The loop's.
 	changed  map[uint64]chan struct{}    // closed when the operation of that id has changed
 	problems map[uint64]*control.Problem // why a command goes no further, or is not recorded
 	hidden   uint64                      // ids of parts and waits that were given
 }
 
-// newID is an id that no operation has had. Only the loop calls it.
-func (c *commands) newID(hidden bool) uint64 {
+// newID is an id that no operation has had.
+func (c *Commands) newID(hidden bool) uint64 {
 	if hidden {
 		c.hidden++
 		return core.Hidden | c.hidden
@@ -37,11 +35,11 @@ func (c *commands) newID(hidden bool) uint64 {
 }
 
 // Read is serve.Loop's, as the next ones are.
-func (c *commands) Read(f func(serve.Services)) { c.loop.read(func() { f(c.fleet) }) }
+func (c *Commands) Read(f func(serve.Services)) { c.loop.read(func() { f(c.fleet) }) }
 
-func (c *commands) Tell(in core.Input) { c.loop.do(func() { c.fleet.apply(in) }) }
+func (c *Commands) Tell(in core.Input) { c.loop.do(func() { c.fleet.apply(in) }) }
 
-func (c *commands) Begin(cmd *core.Command) (noted, refused *control.Problem) {
+func (c *Commands) Begin(cmd *core.Command) (noted, refused *control.Problem) {
 	c.loop.ask(func() {
 		c.gc.Worked()
 		cmd.ID = c.newID(cmd.Part != 0 || cmd.Verb == core.VerbAwait)
@@ -62,7 +60,7 @@ func (c *commands) Begin(cmd *core.Command) (noted, refused *control.Problem) {
 	return noted, nil
 }
 
-func (c *commands) Await(ctx context.Context, id uint64, enough func(*core.Operation) bool) error {
+func (c *Commands) Await(ctx context.Context, id uint64, enough func(*core.Operation) bool) error {
 	for {
 		var changed chan struct{}
 		c.loop.ask(func() {
@@ -85,16 +83,16 @@ func (c *commands) Await(ctx context.Context, id uint64, enough func(*core.Opera
 	}
 }
 
-// wake has those look again who wait for an operation. The loop calls it.
-func (c *commands) wake(id uint64) {
+// wake has those look again who wait for an operation.
+func (c *Commands) wake(id uint64) {
 	if changed := c.changed[id]; changed != nil {
 		close(changed)
 		delete(c.changed, id)
 	}
 }
 
-// record makes a command durable, and tells the core. The loop calls it.
-func (c *commands) record(cmd *core.Command) {
+// record makes a command durable, and tells the core.
+func (c *Commands) record(cmd *core.Command) {
 	answer := func(problem *control.Problem, intents []service.Intent) {
 		switch {
 		case problem == nil:
@@ -107,14 +105,14 @@ func (c *commands) record(cmd *core.Command) {
 		c.wake(cmd.ID)
 	}
 	if cmd.Verb == core.VerbFollow {
-		c.records.recordFollowed(c.fleet.having(cmd.Members()), c.isFor, func(intents []service.Intent) { answer(nil, intents) })
+		c.records.recordFollowed(c.fleet.having(cmd.Members()), func(intents []service.Intent) { answer(nil, intents) })
 		return
 	}
 	c.records.recordCommand(cmd, c.fleet.having(cmd.Members()), c.fleet.having(cmd.AlongWith()), func(problem *control.Problem) { answer(problem, nil) })
 }
 
-// refused takes note of a command that goes no further. The loop calls it.
-func (c *commands) refused(e *core.Effect) {
+// refused takes note of a command that goes no further.
+func (c *Commands) refused(e *core.Effect) {
 	if id := e.Command.ID; id != 0 && e.Text != "" {
 		c.problems[id] = control.Conflict("%s", e.Text)
 		if e.Gated {
@@ -125,8 +123,8 @@ func (c *commands) refused(e *core.Effect) {
 }
 
 // told has a successor, the journal and those who wait know what has become of an
-// operation. The loop calls it.
-func (c *commands) told(e *core.Effect) {
+// operation.
+func (c *Commands) told(e *core.Effect) {
 	o := e.Operation
 	if o.ID < core.Hidden {
 		if e.Over {
@@ -139,9 +137,13 @@ func (c *commands) told(e *core.Effect) {
 	c.wake(o.ID)
 }
 
-// recall adds operations of before, up to the id last. Only the loop calls it, or who is
-// there before it.
-func (c *commands) recall(before []control.Operation, last uint64) {
+// Recall adds operations of before, up to the id last.
+func (c *Commands) Recall(before []control.Operation, last uint64) {
+	c.loop.do(func() { c.recall(before, last) })
+}
+
+// recall is Recall for the loop.
+func (c *Commands) recall(before []control.Operation, last uint64) {
 	in := core.Input{Kind: core.Recall, ID: last}
 	for _, is := range before {
 		in.Operations = append(in.Operations, serve.Recalled(is))

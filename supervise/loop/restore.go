@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"cmp"
@@ -19,15 +19,19 @@ import (
 // takeover takes over what a predecessor left. Invariant: until it is restored no
 // message of tier 1 about a process is heard, for no unit knows its own yet.
 type takeover struct {
-	*services // which are made anew
+	*Services // which are made anew
 
 	spawner  *spawn.Driver
 	shutdown *shutdown
 	hear     func(wire.Message, []int)
 
 	restored bool           // what a predecessor left was taken over
-	early    []wire.Message // came before that; the loop's, as restored is
+	early    []wire.Message // came before that
 }
+
+// TakeOver takes over what a predecessor left, with what was under way. Nothing that tier 1
+// says of a process is heard before. It runs beside the loop, as recall and takeOver do.
+func (l *Loop) TakeOver() { l.takeover.takeOver(l.takeover.recall()) }
 
 // recall makes anew the units of the services that a predecessor knew of, and returns
 // those whose definitions are not the ones that were in force. Nothing is restarted for it.
@@ -67,7 +71,7 @@ func (c *takeover) takeOver(outdated []*unit) {
 // restoreService makes the unit of a service anew, in the state that it was in,
 // and returns it if its definition is not the one that was in force.
 func (c *takeover) restoreService(name string, was remember.Service) (outdated *unit) {
-	p := c.Registry.Recall(name, was.Profile, was.Recorded)
+	p := c.registry.Recall(name, was.Profile, was.Recorded)
 	p.Desired = was.Desired
 	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
 	leaving := false
@@ -84,7 +88,7 @@ func (c *takeover) restoreService(name string, was remember.Service) (outdated *
 			outdated = u
 		}
 	})
-	c.Registry.Restored(name, leaving)
+	c.registry.Restored(name, leaving)
 	return outdated
 }
 
@@ -114,7 +118,7 @@ func (c *takeover) takeBack(p registry.Proposal, was remember.Service, recorded 
 
 // recordedIntent is what the volume says is wanted of a service; IntentNone: nothing.
 func (c *takeover) recordedIntent(name, profile string, recorded bool) service.Intent {
-	store := c.prep.volume.Store()
+	store := c.prep.Volume.Store()
 	if store == nil || !recorded {
 		return service.IntentNone
 	}
@@ -232,12 +236,31 @@ func (c *takeover) catchUp() {
 	}
 }
 
-// releaseRest lets go of what a predecessor held and nobody claimed.
-func (c *takeover) releaseRest() {
-	for key, fds := range c.tier1.Held {
-		wire.CloseAll(fds)
-		c.tier1.Send(&wire.Release{Key: key}, nil, nil)
-	}
-	clear(c.tier1.Held)
-	c.logging.logs.Settled()
+// Starting is how many services are on the way to their processes.
+func (l *Loop) Starting() (now int) {
+	l.read(func() {
+		for _, u := range l.fleet.units {
+			if u.state.Phase == machine.Spawning {
+				now++
+			}
+		}
+	})
+	return now
+}
+
+// Booted tells that all which the boot found is known, and lets go of what a predecessor
+// held and nobody claimed. It returns how many services there are.
+func (l *Loop) Booted() (services int) {
+	l.ask(func() {
+		l.apply(core.Input{Kind: core.Booted})
+		l.tier1.Tags.FreeRest()
+		services = len(l.fleet.units)
+		for key, fds := range l.tier1.Held {
+			wire.CloseAll(fds)
+			l.tier1.Send(&wire.Release{Key: key}, nil, nil)
+		}
+		clear(l.tier1.Held)
+		l.logging.logs.Settled()
+	})
+	return services
 }

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"cmp"
@@ -16,31 +16,29 @@ import (
 	"rlminit/supervise/spawn"
 )
 
-// services is what makes units of definitions, changes them and lets them go: the
-// supervisor as its registry knows it. Its exported methods are registry.Services,
-// for any goroutine but the loop; the others are the loop's.
-type services struct {
-	*serve.Backend // answers what only asks
-
+// Services is what makes units of definitions, changes them and lets them go. Its
+// exported methods are those of registry.Services that change something.
+type Services struct {
 	loop     *mailbox
 	tier1    *spawn.Tier1
 	prep     *preparer
 	fleet    *fleet
-	records  *records
+	records  *Records
+	registry *registry.Registry
 	opened   *open.Driver
 	logging  *logging
 	jobs     *jobRunner
-	purpose  *purpose
-	commands *commands
+	purpose  Purpose
+	commands *Commands
 }
 
 // Define takes proposals into force: new units, and updates.
-func (v *services) Define(proposals []registry.Proposal) {
+func (v *Services) Define(proposals []registry.Proposal) {
 	v.loop.ask(func() { v.define(proposals, func(*unit) {}) })
 }
 
 // define is Define for the loop. made is called with each new unit.
-func (v *services) define(proposals []registry.Proposal, made func(*unit)) {
+func (v *Services) define(proposals []registry.Proposal, made func(*unit)) {
 	v.fleet.apply(core.Input{Kind: core.Hold})
 	var units []*unit
 	for _, p := range proposals {
@@ -64,7 +62,7 @@ func (v *services) define(proposals []registry.Proposal, made func(*unit)) {
 }
 
 // Published has the status of services written, which have slots now.
-func (v *services) Published(names []string) {
+func (v *Services) Published(names []string) {
 	v.loop.ask(func() {
 		for _, name := range names {
 			if u := v.fleet.units[name]; u != nil {
@@ -77,7 +75,7 @@ func (v *services) Published(names []string) {
 
 // newUnit registers a service that is stopped, and starts it if that is wanted. The
 // caller holds decisions back.
-func (v *services) newUnit(p registry.Proposal) *unit {
+func (v *Services) newUnit(p registry.Proposal) *unit {
 	// What the container is for is started once a boot, whatever is recorded of it.
 	purposed := v.purpose.isFor(p.Name) && !v.records.memory.Done(handover.Fulfilled)
 	wants := core.Wants{Desired: cmp.Or(p.Desired, intentOf(p.Start))}
@@ -99,7 +97,7 @@ func (v *services) newUnit(p registry.Proposal) *unit {
 
 // bare makes a unit from a proposal, without a process, in the state that a predecessor
 // left it in, if there is one.
-func (v *services) bare(p registry.Proposal, state *machine.State, wants core.Wants) *unit {
+func (v *Services) bare(p registry.Proposal, state *machine.State, wants core.Wants) *unit {
 	u := &unit{
 		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault,
 		process: launched{launch: &spawn.Launch{}},
@@ -118,7 +116,7 @@ func (v *services) bare(p registry.Proposal, state *machine.State, wants core.Wa
 
 // redefine brings a changed definition into force, and restarts what runs if it
 // cannot follow.
-func (v *services) redefine(u *unit, p registry.Proposal) {
+func (v *Services) redefine(u *unit, p registry.Proposal) {
 	u.ours = p.Ours
 	_, u.shadowed = v.prep.Config().Services[u.definition.Profile]
 	u.recorded = u.recorded || p.Recorded
@@ -160,7 +158,7 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 
 // update tells the machines of units that their definitions are others. What runs, and
 // is to be restarted for that, is so in its turn.
-func (v *services) update(units []*unit, e machine.Event) {
+func (v *Services) update(units []*unit, e machine.Event) {
 	var restarts []*unit
 	for _, u := range units {
 		now := e
@@ -180,11 +178,11 @@ func (v *services) update(units []*unit, e machine.Event) {
 
 // Remove stops a service for good. Of one that is forgotten nothing is recorded
 // any more.
-func (v *services) Remove(name, cause string, actor *uint32, forgotten bool) {
+func (v *Services) Remove(name, cause string, actor *uint32, forgotten bool) {
 	v.loop.ask(func() {
 		u := v.fleet.units[name]
 		if u == nil {
-			v.Registry.Gone(name, nil)
+			v.registry.Gone(name, nil)
 			return
 		}
 		if u.forgotten = forgotten; forgotten {
@@ -196,7 +194,7 @@ func (v *services) Remove(name, cause string, actor *uint32, forgotten bool) {
 
 // Renew has what runs make way for what the proposal says: its directory was
 // removed by hand, and it belongs to the one before.
-func (v *services) Renew(p registry.Proposal) {
+func (v *Services) Renew(p registry.Proposal) {
 	v.loop.ask(func() {
 		u := v.fleet.units[p.Name]
 		if u == nil {
@@ -211,12 +209,19 @@ func (v *services) Renew(p registry.Proposal) {
 	})
 }
 
+// Want has a service wanted, whatever is recorded of it.
+func (v *Services) Want(is *serve.View) {
+	v.loop.ask(func() {
+		v.fleet.apply(core.Input{Kind: core.Want, Node: is.Life.Node(), Wants: core.Wants{Desired: service.Running}})
+	})
+}
+
 // forget lets go of a unit that is gone, and of all that was kept for it.
-func (v *services) forget(u *unit) {
+func (v *Services) forget(u *unit) {
 	v.jobs.reschedule(u)
 	v.tier1.Tags.Free(u.tag)
 	v.logging.part(u)
-	v.Registry.Gone(u.name, v.prep.DropTemporary(u.definition, v.logging.closeLog(u)))
+	v.registry.Gone(u.name, v.prep.DropTemporary(u.definition, v.logging.closeLog(u)))
 }
 
 func intentOf(start bool) service.Intent {
@@ -228,7 +233,7 @@ func intentOf(start bool) service.Intent {
 
 // Vacated tells that nothing is left of a service, its slot included: a successor
 // need not know of it.
-func (v *services) Vacated(name string) {
+func (v *Services) Vacated(name string) {
 	v.loop.read(func() {
 		if v.fleet.units[name] == nil {
 			v.records.memory.Forget(name)
@@ -238,18 +243,18 @@ func (v *services) Vacated(name string) {
 
 // Announce has names waited for that are yet to be registered, and will be started
 // then; Withdraw takes that back from those that were not.
-func (v *services) Announce(names []string) {
+func (v *Services) Announce(names []string) {
 	v.commands.Tell(core.Input{Kind: core.Announce, Names: names})
 }
 
 // Withdraw is for what was announced, whatever became of it.
-func (v *services) Withdraw(names []string) {
+func (v *Services) Withdraw(names []string) {
 	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Unannounce, Names: names}) })
 }
 
 // Together has what f tells taken for one thing: nothing is decided before its
 // end. f runs beside the loop.
-func (v *services) Together(f func()) {
+func (v *Services) Together(f func()) {
 	v.commands.Tell(core.Input{Kind: core.Hold})
 	f()
 	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Release}) })

@@ -1,6 +1,6 @@
 //go:build race
 
-package supervise
+package loop
 
 // With the race detector a simulation takes three times as long. A few run with it, and
 // all without it.

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"log/slog"
@@ -22,29 +22,26 @@ import (
 // So a restart of the container changes nothing. What the container is for runs, as at
 // a boot, unless it was commanded otherwise; what has a schedule is nobody's intent.
 
-// tookVolume goes on with a volume that has come to be ours, and was not at the boot.
-func (s *Supervisor) tookVolume() {
-	s.loop.ask(func() {
-		for _, u := range s.fleet.units {
+// TookVolume goes on with a volume that has come to be ours, and was not at the boot: logs
+// have files there.
+func (l *Loop) TookVolume() {
+	l.ask(func() {
+		for _, u := range l.fleet.units {
 			if u.output.slot != nil {
-				s.logging.reconfigureLog(u)
+				l.logging.reconfigureLog(u)
 			}
 		}
 	})
-	s.jobs.record()
-	s.registry.TakeUp()
-	s.prep.volume.Resume()
-	s.jobs.open()
 }
 
 // Follow has services be as is recorded of them, as the table says. It is
 // registry.Services'.
-func (v *services) Follow(names []string) {
+func (v *Services) Follow(names []string) {
 	cmd := &core.Command{Verb: core.VerbFollow, Event: machine.Event{Cause: "recorded on the volume that was taken over"}}
 	over := make(chan struct{})
 	v.loop.ask(func() {
 		for _, name := range names {
-			if u := v.fleet.units[name]; u != nil && v.prep.volume.Store() != nil {
+			if u := v.fleet.units[name]; u != nil && v.prep.Volume.Store() != nil {
 				cmd.Lives = append(cmd.Lives, u.life)
 			}
 		}
@@ -63,7 +60,7 @@ func (v *services) Follow(names []string) {
 // here what is wanted of them, and says what each is to follow; IntentNone: nothing.
 // Whoever commands one meanwhile waits, and is recorded. The loop calls it, and then is
 // called by it.
-func (r *records) recordFollowed(units []*unit, isFor func(name string) bool, then func([]service.Intent)) {
+func (r *Records) recordFollowed(units []*unit, then func([]service.Intent)) {
 	store, late := r.volume.Store(), map[string]service.Intent{}
 	for _, u := range units {
 		if u.kept.commanded {
@@ -91,7 +88,7 @@ func (r *records) recordFollowed(units []*unit, isFor func(name string) bool, th
 						r.keepState(u)
 						r.recordSeen(u)
 					}
-				case isFor(u.name):
+				case r.isFor(u.name):
 					intents[i] = service.IntentNone
 				case intents[i] != service.IntentNone && intents[i] != u.desired():
 					slog.Info("a service follows what is recorded on the volume that was taken over", "service", u.name, "wanted", intents[i])

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"iter"
@@ -40,24 +40,24 @@ func newFleet() fleet {
 
 // apply tells the core one thing, and carries out what follows in order. What an effect
 // leads to in its turn waits until all effects before it are carried out.
-func (s *Supervisor) apply(in core.Input) {
-	f := &s.fleet
+func (l *Loop) apply(in core.Input) {
+	f := &l.fleet
 	if f.queue = append(f.queue, in); len(f.queue) > 1 {
 		return
 	}
 	for i := 0; i < len(f.queue); i++ {
-		s.applyOne(f.queue[i])
+		l.applyOne(f.queue[i])
 	}
 	clear(f.queue)
 	f.queue = f.queue[:0]
 }
 
 // applyOne is apply for one input.
-func (s *Supervisor) applyOne(in core.Input) {
-	f := &s.fleet
-	in.Now, in.Wall, in.Rand = boottime(), time.Now().UnixNano(), s.random()
+func (l *Loop) applyOne(in core.Input) {
+	f := &l.fleet
+	in.Now, in.Wall, in.Rand = boottime(), time.Now().UnixNano(), l.random()
 	var effects []core.Effect
-	s.tier1.Number(func(next uint64) uint64 {
+	l.tier1.Number(func(next uint64) uint64 {
 		in.NextID = next
 		effects = f.set.Step(in)
 		for i := range effects {
@@ -68,57 +68,57 @@ func (s *Supervisor) applyOne(in core.Input) {
 		return next
 	})
 	for i := range effects {
-		s.carryOut(&effects[i])
+		l.carryOut(&effects[i])
 	}
 	if len(f.rows) > 0 {
 		f.queue = append(f.queue, core.Input{Kind: core.Remembered, Rows: f.rows})
 		f.rows = nil
 	}
-	s.shutdown.checkStopped()
+	l.shutdown.checkStopped()
 }
 
 // carryOut carries out one effect.
-func (s *Supervisor) carryOut(e *core.Effect) {
+func (l *Loop) carryOut(e *core.Effect) {
 	switch e.Kind {
 	case core.Absent:
-		if s.fleet.absent != nil {
-			s.fleet.absent(e.Name)
+		if l.fleet.absent != nil {
+			l.fleet.absent(e.Name)
 		}
 	case core.Record:
-		s.commands.record(e.Command)
+		l.Commands.record(e.Command)
 	case core.Refused:
-		s.commands.refused(e)
+		l.Commands.refused(e)
 	case core.Told:
-		s.commands.told(e)
+		l.Commands.told(e)
 	case core.Forgot:
-		s.records.memory.ForgetOperation(e.Operation.ID)
+		l.Records.memory.ForgetOperation(e.Operation.ID)
 	case core.Acknowledge, core.Signal, core.Sweep:
-		s.spawner.Tell(e)
+		l.spawner.Tell(e)
 	default:
-		s.carryOutOn(e)
+		l.carryOutOn(e)
 	}
 }
 
 // carryOutOn is carryOut for an effect that is about a unit.
-func (s *Supervisor) carryOutOn(e *core.Effect) {
-	u, a := s.fleet.byNode[e.Node], e.Action
+func (l *Loop) carryOutOn(e *core.Effect) {
+	u, a := l.fleet.byNode[e.Node], e.Action
 	switch e.Kind {
 	case core.Remember:
 		row := core.Row{Life: e.Life, Version: e.Version}
-		if s.records.remember(u, e.After, e.Wants, row) {
-			s.fleet.rows = append(s.fleet.rows, row)
+		if l.Records.remember(u, e.After, e.Wants, row) {
+			l.fleet.rows = append(l.fleet.rows, row)
 		}
 	case core.Spawn:
-		u.process.launch = s.spawner.Begin(s.prep.starts(u), a.ID)
+		u.process.launch = l.spawner.Begin(l.prep.starts(u), a.ID)
 	case core.Wanted:
-		s.records.publishStatus(u)
-		s.records.recordSeen(u)
+		l.Records.publishStatus(u)
+		l.Records.recordSeen(u)
 	case core.StartProbe:
-		s.probes.Start(e.Node, a, u.definition, s.probing(u, a.Probe))
+		l.probes.Start(e.Node, a, u.definition, l.probing(u, a.Probe))
 	case core.StopProbe:
-		s.probes.Stop(e.Node, a.Probe)
+		l.probes.Stop(e.Node, a.Probe)
 	case core.Changed:
-		s.published(u, e)
+		l.published(u, e)
 	}
 }
 

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ type given struct {
 	width int             // how many may be out because of it at once; 0: it does not roll
 	taken map[string]bool // members that it has come to
 	out   map[string]bool // those of them that were out of service since, and are not back
-	to    *Supervisor
+	to    *supervisor
 	now   bool              // nothing is recorded of it: stop --runtime
 	ids   map[string]string // of the profiles that it is for
 }
@@ -192,14 +192,14 @@ func (s *simulation) unsure(g *given) {
 }
 
 // dissolve ends the goroutines of the operations of a supervisor that is dead.
-func dissolve(dead *Supervisor) {
-	dead.loop.ask(func() { dead.fleet.apply(core.Input{Kind: core.Interrupt}) })
+func dissolve(dead *supervisor) {
+	dead.ask(func() { dead.fleet.apply(core.Input{Kind: core.Interrupt}) })
 }
 
 // tearing has a supervisor end in the middle of a write to what a successor is to know,
 // and looks at each such write, which is at each change, whether what must be is so.
-func (s *simulation) tearing(next *Supervisor, alive context.Context, kill func()) {
-	next.records.memory.Through(func(f handover.File) handover.File {
+func (s *simulation) tearing(next *supervisor, alive context.Context, kill func()) {
+	next.Memory.Through(func(f handover.File) handover.File {
 		return &mortal{f, s.world, s.rand.Uint64(), func() bool { return alive.Err() == nil }, kill, func() { s.atAnyTime(next) }}
 	})
 }
@@ -258,11 +258,11 @@ func (m *mortal) Clear(at int64) error {
 
 // atAnyTime holds what was commanded against what must be true in the middle of any
 // change. The loop calls it.
-func (s *simulation) atAnyTime(now *Supervisor) {
+func (s *simulation) atAnyTime(now *supervisor) {
 	w, o := s.world, &s.orders
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, is := range now.commands.views() {
+	for _, is := range now.Commands.views() {
 		if g := o.given[is.Actor.UID]; g != nil && g.to == now && g.width > 0 && !is.Over() {
 			s.within(now, g, is)
 		}
@@ -286,7 +286,7 @@ func (s *simulation) atAnyTime(now *Supervisor) {
 
 // within holds a rolling operation to its width: by what it says that it has come to,
 // and by who is seen to be out because of it. Who requires one that is out goes along.
-func (s *simulation) within(now *Supervisor, g *given, is control.Operation) {
+func (s *simulation) within(now *supervisor, g *given, is control.Operation) {
 	w, taken := s.world, 0
 	for _, m := range is.Members {
 		m.Name = s.homes.service(m.Name)
@@ -328,9 +328,9 @@ func (s *simulation) requires(name string, others map[string]bool) bool {
 // settle takes note of the operations that have ended, and holds all of them against
 // what must be true when nothing is on its way. The loop calls it, with the world. failed
 // are the writes to the volume that have failed so far.
-func (s *simulation) settle(now *Supervisor, failed int) {
+func (s *simulation) settle(now *supervisor, failed int) {
 	w, o := s.world, &s.orders
-	list := now.commands.views()
+	list := now.Commands.views()
 	byID := map[uint64]control.Operation{}
 	for _, is := range list {
 		byID[is.ID] = is
@@ -436,7 +436,7 @@ func wantOf(verb string) machine.Want {
 
 // consistent holds what is wanted of a service against what is recorded of it, unless an
 // operation is yet to come to it. The loop calls it, with the world.
-func (s *simulation) consistent(now *Supervisor, u *unit, recorded service.Intent) {
+func (s *simulation) consistent(now *supervisor, u *unit, recorded service.Intent) {
 	w, o := s.world, &s.orders
 	w.removed[u.name] = w.removed[u.name] || u.state.Removed && !s.homes.has(u.name) // a profile's may be had back
 	if intent, sure := o.intents[u.name]; sure && u.recorded && (u.desired() != intent || recorded != intent) {
@@ -453,11 +453,11 @@ func (s *simulation) consistent(now *Supervisor, u *unit, recorded service.Inten
 
 // awaited tells whether an operation is yet to take a service, or one with which it is
 // started, or is yet to end and leave it as it was.
-func (s *simulation) awaited(now *Supervisor, u *unit) bool {
+func (s *simulation) awaited(now *supervisor, u *unit) bool {
 	if u.life.Wants().Before != service.IntentNone && len(s.orders.rolling) > 0 {
 		return true
 	}
-	awaited := now.commands.pending()
+	awaited := now.Commands.pending()
 	return slices.Contains(awaited, u) || slices.Contains(now.fleet.along(awaited...), u)
 }
 
@@ -466,7 +466,7 @@ func (s *simulation) awaited(now *Supervisor, u *unit) bool {
 func (s *simulation) over() {
 	w := s.world
 	list := s.now.backend.Operations()
-	s.now.loop.ask(func() {
+	s.now.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, is := range list {
@@ -491,7 +491,7 @@ func (s *simulation) operate(everything context.Context, names []string) {
 	how.Runtime = how.Verb == "stop" && s.rand.IntN(4) == 0
 	var along []string
 	serving := how.Verb == "restart" && s.rand.IntN(3) > 0 // else it is refused, or ends, as a rule
-	now.loop.ask(func() {
+	now.ask(func() {
 		var units []*unit
 		for _, name := range names {
 			if u := now.fleet.units[name]; u != nil && s.rand.IntN(2) == 0 && (!serving || now.fleet.set.Up(u.life)) {
@@ -579,7 +579,7 @@ func (s *simulation) operate(everything context.Context, names []string) {
 
 // leaving tells whether a service is removed, or on its way to it.
 func (s *simulation) leaving(name string) (leaving bool) {
-	s.now.loop.ask(func() {
+	s.now.ask(func() {
 		u := s.now.fleet.units[name]
 		leaving = u == nil || u.state.Removed || u.life.Turn() == order.Remove
 	})

@@ -1,11 +1,10 @@
-package supervise
+package loop
 
 import (
 	"log/slog"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
-
+	"rlminit/supervise/console"
 	"rlminit/supervise/core"
 	"rlminit/supervise/garbage"
 	"rlminit/supervise/spawn"
@@ -13,15 +12,14 @@ import (
 )
 
 // shutdown is the container's end: what runs is stopped in order, within the time that
-// there is, and tier 1 told when all of it has. What is wanted does not change. The
-// loop's alone.
+// there is, and tier 1 told when all of it has. What is wanted does not change.
 type shutdown struct {
 	tier1    *spawn.Tier1
 	fleet    *fleet
-	records  *records
-	commands *commands
+	records  *Records
+	commands *Commands
 	jobs     *jobRunner
-	purpose  *purpose
+	ending   *ending
 
 	awaited   int64 // the deadline of the latest shutdown; 0: none
 	shutdowns int   // how often tier 1 has asked for it
@@ -41,7 +39,7 @@ func (e *shutdown) begin() {
 		if len(e.fleet.units) > 0 {
 			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(e.fleet.units))
 		}
-		notifyManager("STOPPING=1")
+		console.NotifyManager("STOPPING=1")
 		garbage.Hurry()
 		e.jobs.stop()
 	}
@@ -55,7 +53,7 @@ func (e *shutdown) checkStopped() {
 		return
 	}
 	e.stopped = true
-	e.purpose.tellCode()
+	e.ending.tellCode()
 	go func() {
 		e.settle()
 		e.tier1.Send(&wire.StopDone{}, nil, nil)
@@ -78,13 +76,5 @@ func (e *shutdown) settle() {
 	select {
 	case <-done:
 	case <-time.After(time.Second):
-	}
-}
-
-// notifyManager tells what runs this container (podman --sdnotify=container,
-// systemd-nspawn) how it is: sd_notify(3). Without one it does nothing.
-func notifyManager(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		slog.Warn("cannot tell the container's manager", "state", state, "err", err)
 	}
 }

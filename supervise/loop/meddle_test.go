@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"context"
@@ -30,14 +30,14 @@ func (s *simulation) remove(name string) {
 	}
 	if s.homes == nil && s.rand.IntN(2) == 0 {
 		w.tally("removed", name)
-		now.registry.Drop(name)
+		now.Registry.Drop(name)
 		return
 	}
 	w.tally("taken out", name)
 	if err := s.slots.Withdraw(name); err != nil {
 		s.Fatal(err)
 	}
-	now.registry.Notice(name)
+	now.Registry.Notice(name)
 }
 
 // putBack registers a service anew when nothing is left of the one before. A
@@ -59,7 +59,7 @@ func (s *simulation) putBack(name string) {
 	desired, _ := s.recorded(name)
 	p := registry.Ours(s.defs[name])
 	p.Ours, p.Desired, p.Start = false, desired, desired != service.Stopped
-	now.registry.Register(p)
+	now.Registry.Register(p)
 }
 
 // meddle does something to the services or to the supervisor, or nothing.
@@ -68,7 +68,7 @@ func (s *simulation) meddle(everything context.Context) {
 	name := names[s.rand.IntN(len(names))]
 	w := s.world
 	var known, leaving bool
-	s.now.loop.ask(func() {
+	s.now.ask(func() {
 		if u := s.now.fleet.units[name]; u != nil {
 			known, leaving = true, u.state.Removed
 		}
@@ -118,7 +118,7 @@ func (s *simulation) meddle(everything context.Context) {
 		s.changed(name)
 		p := registry.Ours(d)
 		p.Ours = false
-		s.now.registry.Register(p)
+		s.now.Registry.Register(p)
 	case luck < 32 && !leaving:
 		s.remove(name)
 	case luck < 37:
@@ -160,7 +160,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 	now := s.now
 	v := [...]string{"start", "start", "stop", "restart"}[s.rand.IntN(4)]
 	var units, along []*unit
-	now.loop.ask(func() {
+	now.ask(func() {
 		for _, each := range names {
 			if u := now.fleet.units[each]; u != nil && (each == name || s.rand.IntN(10) == 0) {
 				units = append(units, u)

@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/slots"
+	"rlminit/supervise/volume"
 )
 
 // What the volume of a simulation does: it is a real directory, whose disk
@@ -89,14 +90,14 @@ func (s *simulation) published() {
 	if mute {
 		return
 	}
-	s.now.records.publisher.Flush(s.Context())
-	s.now.loop.ask(func() {
+	s.now.Records.publisher.Flush(s.Context())
+	s.now.ask(func() {
 		for _, u := range s.now.fleet.all() {
 			if !u.kept.slot {
 				continue
 			}
 			var is struct{ State string }
-			content, err := os.ReadFile(s.now.prep.slots.File(u.name, slots.StatusFile))
+			content, err := os.ReadFile(s.now.slots.File(u.name, slots.StatusFile))
 			if err == nil {
 				err = json.Unmarshal(content, &is)
 			}
@@ -164,7 +165,7 @@ func (w *world) write(r *rand.Rand, alive context.Context, kill func(), step str
 }
 
 // volume gives a supervisor the volume, as long as it lives.
-func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()) *profiles.Store {
+func (s *simulation) volume(v *volume.Volume, alive context.Context, kill func()) *profiles.Store {
 	settings := profiles.Settings{}
 	if s.homes != nil {
 		settings = profiles.SettingsOf(s.homes.config)
@@ -176,11 +177,11 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	r := rand.New(rand.NewPCG(s.rand.Uint64(), 3))
 	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
 	store.Ours().Fail(fault)
-	next.records.volume.Journal.Fault = fault
+	v.Journal.Fault = fault
 	if s.homes != nil {
 		store.SweepUnfinished() // as who takes a volume over does
 	}
-	next.prep.volume.Use(store)
+	v.Use(store)
 	return store
 }
 

@@ -1,20 +1,18 @@
-package supervise
+package loop
 
 import (
 	"context"
 
 	"rlminit/control"
 	"rlminit/supervise/core"
-	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
-	"rlminit/supervise/order"
 	"rlminit/supervise/serve"
 )
 
 // operate commands units as a user does, with or without those that go along with them.
-func operate(s *Supervisor, verb string, units []*unit, along bool, uid uint32, wait *control.Wait) []control.Outcome {
+func operate(s *supervisor, verb string, units []*unit, along bool, uid uint32, wait *control.Wait) []control.Outcome {
 	var views []*serve.View
-	s.loop.read(func() {
+	s.read(func() {
 		for _, u := range units {
 			views = append(views, u.view())
 		}
@@ -26,7 +24,7 @@ func operate(s *Supervisor, verb string, units []*unit, along bool, uid uint32, 
 }
 
 // views are the operations that are remembered. Only the loop calls it.
-func (c *commands) views() (list []control.Operation) {
+func (c *Commands) views() (list []control.Operation) {
 	for _, o := range c.fleet.set.Operations.List() {
 		list = append(list, serve.Shown(c.fleet, o))
 	}
@@ -43,7 +41,7 @@ func (f *fleet) along(units ...*unit) (along []*unit) {
 }
 
 // pending are the units that operations are yet to take. Only the loop calls it.
-func (c *commands) pending() (units []*unit) {
+func (c *Commands) pending() (units []*unit) {
 	for _, o := range c.fleet.set.Operations.List() {
 		for _, m := range o.Members {
 			if u := c.fleet.find(m.Name); u != nil && !o.Over() && m.State == operation.StatePending {
@@ -52,15 +50,4 @@ func (c *commands) pending() (units []*unit) {
 		}
 	}
 	return units
-}
-
-// turn gives units a turn, and what goes along with a stop or restart of them. Only the
-// loop calls it.
-func (f *fleet) turn(t order.Turn, verb string, units ...*unit) {
-	in := core.Input{Kind: core.Give, Turn: t, Nodes: nodesOf(units), Event: serve.CommandOf(verb, nil, control.Actor{}).Event}
-	in.Event.Kind = map[order.Turn]machine.EventKind{order.Start: machine.Start, order.Stop: machine.Stop, order.Restart: machine.Restart}[t]
-	if t.Stops() {
-		in.Along = f.set.StopAlong(t, in.Nodes)
-	}
-	f.apply(in)
 }

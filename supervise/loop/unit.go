@@ -1,4 +1,4 @@
-package supervise
+package loop
 
 import (
 	"cmp"
@@ -72,41 +72,41 @@ func (u *unit) desired() service.Intent { return u.life.Wants().Desired }
 
 // published makes a transition known: on tmpfs, on the volume, in the log, and to
 // readers of events.
-func (s *Supervisor) published(u *unit, e *core.Effect) {
+func (l *Loop) published(u *unit, e *core.Effect) {
 	before, state := e.Before, e.After
-	s.logging.mark(u, before, state)
-	s.records.tell(u, before, state)
+	l.logging.mark(u, before, state)
+	l.Records.tell(u, before, state)
 	if endedBy(before, state) && state.LastExit.Memory != "" {
-		s.records.volume.Journal.OOMSeen(u.name, state.LastExit.Memory)
+		l.Records.volume.Journal.OOMSeen(u.name, state.LastExit.Memory)
 	}
 	was, is := before.Public(), state.Public()
 	if was != is || before.Health != state.Health {
-		s.records.recordSeen(u)
+		l.Records.recordSeen(u)
 	}
 	if e.Remembered {
-		s.records.publishStatus(u)
+		l.Records.publishStatus(u)
 	}
-	s.records.happened(u, was, before, state)
+	l.Records.happened(u, was, before, state)
 	if was != is {
-		s.purpose.outlived(u)
+		l.ending.outlived(u)
 	}
 	if state.Want == machine.WantDown {
-		s.spawner.Abandon(state.ID)
+		l.spawner.Abandon(state.ID)
 	}
 	if state.Phase == machine.Failed && before.Phase != machine.Failed {
-		s.logging.quote(u)
+		l.logging.quote(u)
 	}
-	if u.rests() && !s.fleet.set.Stopping() {
-		s.opened.Close(e.Node)
+	if u.rests() && !l.fleet.set.Stopping() {
+		l.opened.Close(e.Node)
 		if u.state.Phase != machine.Failed { // of that the end is quoted first
-			s.logging.rest(u)
+			l.logging.rest(u)
 		}
 	}
 	if state.Phase == machine.Gone {
-		s.fleet.remove(u, e.Node)
-		s.probes.Forget(e.Node)
-		s.opened.Close(e.Node)
-		s.services.forget(u)
+		l.fleet.remove(u, e.Node)
+		l.probes.Forget(e.Node)
+		l.opened.Close(e.Node)
+		l.Services.forget(u)
 	}
 }
 

@@ -1,17 +1,13 @@
-package supervise
+package loop
 
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 
-	"golang.org/x/term"
-
 	"rlminit/logs"
 	"rlminit/service"
-	"rlminit/supervise/console"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
@@ -53,44 +49,17 @@ func (o *output) stats() logs.Stats {
 	return sum
 }
 
-// collectorKey names what the log collector needs of its predecessor.
-const collectorKey = "log"
-
-// logging is what services write. Its collector is nil until it is opened.
+// logging is what services write.
 type logging struct {
 	loop    *mailbox
 	fleet   *fleet
 	tier1   *spawn.Tier1
 	prep    *preparer
-	records *records
-	logs    *logs.Collector
-
-	troubles console.Troubles
+	records *Records
+	logs    *logs.Collector // nil in a simulation
 
 	kept           []*unit // at rest, with an open log that has no file; some have run since
 	mainOnTerminal bool    // a main command uses the container's terminal: other lines would break its screen
-}
-
-// openLogs starts the collector, on the volume where there is one, and else in
-// the directory fallback.
-func (l *logging) openLogs(fallback string) error {
-	l.mainOnTerminal = l.tier1.Welcome.Terminal || l.prep.Policy.Main != nil && term.IsTerminal(1)
-	out := console.Open(1)
-	options := logs.Options{
-		Home: l.prep.Config().Home, Held: l.tier1.Held.Take(collectorKey), Tee: out,
-		Colour: out >= 0 && term.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.Hear,
-	}
-	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
-		// Without a volume there is nothing to write to; the slots' newest lines
-		// are still kept, and the tee goes on.
-		options.Home = fallback
-	}
-	var err error
-	if l.logs, err = logs.New(options); err != nil {
-		return fmt.Errorf("cannot log: %w", err)
-	}
-	l.tier1.Send(&wire.Hold{Key: collectorKey}, l.logs.Held(), nil)
-	return nil
 }
 
 // logConfig is how u's output is kept. A volume that is another container's has
@@ -98,7 +67,7 @@ func (l *logging) openLogs(fallback string) error {
 func (l *logging) logConfig(u *unit) logs.Config {
 	d := u.definition
 	return logs.Config{
-		Dir: logs.Dir(u.name, d.Profile), File: d.Log.File && l.prep.volume.Store() != nil,
+		Dir: logs.Dir(u.name, d.Profile), File: d.Log.File && l.prep.Volume.Store() != nil,
 		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
 		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal,
 		Prefix: u.title(), Timestamps: d.Log.Timestamps,
@@ -231,7 +200,7 @@ func (l *logging) marked(u *unit, run uint64) func(last string) {
 	}
 }
 
-// tell has the core know what the log has of a run. The loop calls it.
+// tell has the core know what the log has of a run.
 func (l *logging) tell(kind core.Kind, u *unit, run uint64, text string) {
 	l.fleet.apply(core.Input{Kind: kind, Life: u.life, Spawn: run, Text: text})
 }
