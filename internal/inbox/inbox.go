@@ -13,6 +13,7 @@ type Inbox[T any] struct {
 	closed  bool
 	rouse   func()        // tells the owner that something waits, where nothing did; under mu
 	wake    chan struct{} // of New: has a token when something may wait; closed with the inbox
+	few     [16]T         // where what waits lies as long as it is little
 }
 
 // New is an empty one, which nobody serves yet.
@@ -36,6 +37,9 @@ func NewRousing[T any](rouse func()) *Inbox[T] { return &Inbox[T]{rouse: rouse} 
 func (b *Inbox[T]) Put(v T) (open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		b.waiting = b.few[:0]
+	}
 	return b.put(append(b.waiting, v))
 }
 
@@ -62,34 +66,28 @@ func (b *Inbox[T]) put(all []T) (open bool) {
 func (b *Inbox[T]) Next() (v T, waits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if waits = len(b.waiting) > 0; waits {
-		var none T
-		v, b.waiting[0] = b.waiting[0], none
-		b.waiting = b.waiting[1:]
-	} else {
-		b.waiting = nil
+	if len(b.waiting) == 0 {
+		return v, false
 	}
-	return v, waits
+	v, b.waiting[0] = b.waiting[0], v
+	if b.waiting = b.waiting[1:]; len(b.waiting) > 0 && b.wake != nil && !b.closed {
+		b.rouse()
+	}
+	return v, true
 }
+
+// Wake is for an owner that waits for other things too, of an inbox of New. It has a token
+// as long as something waits, and now and then another one. Whoever takes one calls Next.
+func (b *Inbox[T]) Wake() <-chan struct{} { return b.wake }
 
 // Serve is the owner's life: it returns when the inbox was closed, after what was put
 // in before that.
 func (b *Inbox[T]) Serve(take func(T)) {
 	for range b.wake {
-		for batch := b.all(); len(batch) > 0; batch = b.all() {
-			for _, v := range batch {
-				take(v)
-			}
+		for v, waits := b.Next(); waits; v, waits = b.Next() {
+			take(v)
 		}
 	}
-}
-
-func (b *Inbox[T]) all() []T {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	batch := b.waiting
-	b.waiting = nil
-	return batch
 }
 
 // Close ends the owner's life.

@@ -81,3 +81,46 @@ func TestRousing(t *testing.T) {
 		t.Errorf("what came before is lost: %d, %v", v, waits)
 	}
 }
+
+// An owner that waits for other things too takes one thing for each token, and gets all in
+// order, whether it is little or much and whoever puts it in.
+func TestWake(t *testing.T) {
+	b, tick := New[int](), make(chan struct{})
+	close(tick)
+	const many = 3000
+	put, ticks := 0, 0
+	more := func(n int) {
+		for range min(n, many-put) {
+			b.Put(put)
+			put++
+		}
+	}
+	more(1)
+	for want := 0; want < many; {
+		select {
+		case <-b.Wake():
+			v, waits := b.Next()
+			if !waits {
+				continue
+			}
+			if v != want {
+				t.Fatalf("%d is taken, not %d", v, want)
+			}
+			want++
+			more(1 + want%7)
+		case <-tick:
+			ticks++
+		}
+	}
+	if _, waits := b.Next(); waits || ticks == 0 {
+		t.Errorf("there is more: %v; the other had %d turns", waits, ticks)
+	}
+	allocations := testing.AllocsPerRun(1000, func() {
+		b.Put(1)
+		<-b.Wake()
+		b.Next()
+	})
+	if allocations != 0 {
+		t.Errorf("%v allocations for each", allocations)
+	}
+}

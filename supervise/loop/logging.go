@@ -115,7 +115,7 @@ func (l *logging) rest(u *unit) {
 		return
 	}
 	slot.AwaitWritten(func(written bool) {
-		go l.loop.do(func() {
+		l.loop.do(func() {
 			switch {
 			case u.output.slot != slot || !u.rests():
 			case written:
@@ -193,7 +193,7 @@ func (l *logging) marked(u *unit, run uint64) func(last string) {
 	})
 	return func(last string) {
 		late.Stop()
-		go l.loop.do(func() {
+		l.loop.do(func() {
 			l.tell(core.Marked, u, run, "")
 			l.tell(core.Heard, u, run, u.process.secrets.Text(last))
 		})

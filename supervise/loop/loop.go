@@ -103,11 +103,15 @@ func (l *Loop) Run(gone <-chan error) error {
 	for {
 		next, _ := l.fleet.set.Next()
 		l.fleet.alarm.arm(next, boottime())
-		var f func()
-		select {
-		case f = <-l.letters:
+		f := l.due
+		select { // each of those that are ready has its turn, however much waits in the mailbox
+		case <-l.letters.Wake():
+			letter, waits := l.letters.Next()
+			if !waits {
+				continue
+			}
+			f = letter
 		case <-l.fleet.alarm.clock.C:
-			f = l.due
 		case err := <-gone:
 			return err
 		}

@@ -1,11 +1,14 @@
 package loop
 
 import (
+	"context"
 	"maps"
 	"os"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/config"
 	"rlminit/profiles"
@@ -115,6 +118,7 @@ func plain(t *testing.T) (s *supervisor, ends func(name string)) {
 	s.Spawner.Prepare = func(of spawn.Service) process.Prepared {
 		return process.Prepared{Argv: of.Definition.Command, Path: "/bin/true"}
 	}
+	s.Probes.Network = func(context.Context, service.Probe) error { return unix.ECONNREFUSED }
 	s.assemble(nil, nil)
 	gone, over := make(chan error), make(chan struct{})
 	go func() {

@@ -307,10 +307,12 @@ func (s *simulation) replace(everything context.Context) {
 		next.Run(gone)
 		for {
 			select {
-			case f := <-next.letters:
-				next.at.Lock()
-				f()
-				next.at.Unlock()
+			case <-next.letters.Wake():
+				if f, waits := next.letters.Next(); waits {
+					next.at.Lock()
+					f()
+					next.at.Unlock()
+				}
 			case <-everything.Done():
 				return
 			}

@@ -27,7 +27,7 @@ func (f failing) WriteAt(b []byte, at int64) (int, error) {
 }
 
 // A row that could not be written is tried again until it is: of several of one key the
-// newest, and the core is told of it once.
+// newest, and the core is told of it once, by a driver that holds no lock.
 func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, err := handover.OpenTable(handover.Held{}, func(string, int) {})
@@ -37,7 +37,11 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 		on := &atomic.Bool{}
 		table.Through(func(f handover.File) handover.File { return failing{f, on} })
 		answered := make(chan core.Input, 10)
-		d := New(table, func(in core.Input) { answered <- in })
+		var d *Driver
+		d = New(table, func(in core.Input) {
+			d.Unsaved("web") // whoever is told may ask
+			answered <- in
+		})
 		d.Operation(control.Operation{ID: 1, Verb: "start", State: "running"})
 		life := &core.Life{}
 		on.Store(true)

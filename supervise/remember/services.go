@@ -18,7 +18,8 @@ import (
 // Driver carries out Remember. Anybody may call it.
 type Driver struct {
 	*handover.Table
-	// Answer takes an input to the core: Remembered, of what could not be at first.
+	// Answer takes an input to the core: Remembered, of what could not be at first. It is
+	// called without a lock.
 	Answer func(core.Input)
 
 	mu      sync.Mutex
@@ -68,11 +69,11 @@ func (d *Driver) Service(name string, s Service, of core.Row) bool {
 // answered with it: a successor knows nothing else of its name then.
 func (d *Driver) write(key string, text []byte, of ...core.Row) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	before, failing := d.unsaved[key]
 	others := slices.DeleteFunc(before.of, func(r core.Row) bool { return len(of) > 0 && r.Life == of[0].Life })
 	d.unsaved[key] = unsaved{text, append(others, of...)}
 	err := d.try(key)
+	d.mu.Unlock()
 	switch {
 	case err == nil && failing:
 		d.written(key, others)
@@ -83,6 +84,7 @@ func (d *Driver) write(key string, text []byte, of ...core.Row) bool {
 	return err == nil
 }
 
+// try writes a row. The caller holds d.mu.
 func (d *Driver) try(key string) error {
 	err := d.Put(key, d.unsaved[key].text)
 	if err == nil {
@@ -93,21 +95,23 @@ func (d *Driver) try(key string) error {
 
 func (d *Driver) retry(key string) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch u, failing := d.unsaved[key]; {
-	case !failing:
-	case d.try(key) != nil:
+	u, failing := d.unsaved[key]
+	fails := failing && d.try(key) != nil
+	d.mu.Unlock()
+	switch {
+	case fails:
 		time.AfterFunc(again, func() { d.retry(key) })
-	default:
+	case failing:
 		d.written(key, u.of)
 	}
 }
 
-// written says that a row is written which could not be, to those who wait.
+// written says that a row is written which could not be, to those who wait. The caller
+// does not hold d.mu.
 func (d *Driver) written(key string, of []core.Row) {
 	slog.Info("this is kept again for a supervisor that replaces this one", "what", key)
 	if len(of) > 0 {
-		go d.Answer(core.Input{Kind: core.Remembered, Rows: of})
+		d.Answer(core.Input{Kind: core.Remembered, Rows: of})
 	}
 }
 
