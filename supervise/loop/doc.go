@@ -9,7 +9,8 @@
 // that it runs beside the loop.
 //
 // Each part is a type with fields of its own, whose other fields are the parts and drivers
-// that it may reach: DESIGN.md has who owns what. Clients and the registry see copies of
-// units (unit.go). They reach the loop through Commands (operate.go) and Services
-// (define.go), and a successor takes over by TakeOver (restore.go).
+// that it may reach: mailbox, fleet and its alarm, logging, Records, Commands, Services,
+// jobRunner, takeover, ending and shutdown. DESIGN.md has who owns what. Clients and the
+// registry see copies of units (unit.go). They reach the loop through Commands (operate.go)
+// and Services (define.go), and a successor takes over by TakeOver (restore.go).
 package loop

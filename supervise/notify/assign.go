@@ -106,8 +106,8 @@ func (m *Message) status(value string) {
 		return
 	}
 	value = strings.TrimSpace(printable(value))
-	if len(value) > MaxStatus {
-		value = strings.ToValidUTF8(value[:MaxStatus], "")
+	if len(value) > maxStatus {
+		value = strings.ToValidUTF8(value[:maxStatus], "")
 	}
 	m.Status = &value
 }

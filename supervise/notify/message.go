@@ -18,7 +18,7 @@ type Message struct {
 	Reloading bool
 	Stopping  bool
 
-	Status     *string // printable, one line, at most MaxStatus bytes; "" clears it
+	Status     *string // printable, one line, at most maxStatus bytes; "" clears it
 	MainPID    int     // 1 or more; 0: not given
 	Errno      *int
 	ExitStatus *int // 0 to 255
@@ -48,8 +48,8 @@ func (m *Message) Files() []*os.File { return m.files }
 
 // Bounds on what is accepted.
 const (
-	MaxDatagram = 4096 // bytes, as in systemd
-	MaxStatus   = 1024 // bytes
+	maxDatagram = 4096 // bytes, as in systemd
+	maxStatus   = 1024 // bytes
 	MaxFiles    = 64   // descriptors in one message
 	maxName     = 255  // bytes of FDNAME
 	maxFaults   = 8    // a datagram of nothing but faults does not fill the log

@@ -89,7 +89,7 @@ func TestStatusIsSafeToPrint(t *testing.T) {
 		t.Errorf("%q, want %q", *m.Status, want)
 	}
 	m = Parse([]byte("STATUS=" + strings.Repeat("é", 2000)))
-	if n := len(*m.Status); n > MaxStatus || n < MaxStatus-4 || strings.Contains(*m.Status, "\ufffd") {
+	if n := len(*m.Status); n > maxStatus || n < maxStatus-4 || strings.Contains(*m.Status, "\ufffd") {
 		t.Errorf("%d bytes kept", n)
 	}
 }
@@ -98,7 +98,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("READY=1\nSTATUS=x\nFDSTORE=1\nFDNAME=y"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m := Parse(text)
-		if m.Status != nil && (len(*m.Status) > MaxStatus || strings.ContainsAny(*m.Status, "\x00\x1b\n")) {
+		if m.Status != nil && (len(*m.Status) > maxStatus || strings.ContainsAny(*m.Status, "\x00\x1b\n")) {
 			t.Errorf("status %q", *m.Status)
 		}
 		if m.MainPID < 0 || m.WatchdogInterval < 0 || m.ExtendTimeout < 0 || strings.ContainsAny(m.FDName, ":\n") {

@@ -17,7 +17,7 @@ const scmMaxFD = 253
 // runs, the socket's queue fills and senders wait: a service that floods slows
 // down itself.
 func (s *Socket) Receive(handler func(*Message)) error {
-	text := make([]byte, MaxDatagram+1)
+	text := make([]byte, maxDatagram+1)
 	control := make([]byte, unix.CmsgSpace(scmMaxFD*4)+unix.CmsgSpace(unix.SizeofUcred))
 	for {
 		n, cn, flags, _, err := s.conn.ReadMsgUnix(text, control)
@@ -39,8 +39,8 @@ func decode(text, control []byte, flags int) Message {
 	files, cred, err := unpack(control)
 	var m Message
 	switch {
-	case flags&unix.MSG_TRUNC != 0 || len(text) > MaxDatagram:
-		m.fault("a message of more than %d bytes", MaxDatagram)
+	case flags&unix.MSG_TRUNC != 0 || len(text) > maxDatagram:
+		m.fault("a message of more than %d bytes", maxDatagram)
 	case flags&unix.MSG_CTRUNC != 0:
 		m.fault("descriptors were lost: too many are open")
 	case err != nil:

@@ -236,7 +236,7 @@ func TestHostileMessagesLeaveNoDescriptor(t *testing.T) {
 	for i := range most {
 		most[i] = int(null.Fd())
 	}
-	long := strings.Repeat("X", MaxDatagram)
+	long := strings.Repeat("X", maxDatagram)
 	cases := []struct {
 		text  string
 		fds   []int

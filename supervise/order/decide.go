@@ -18,9 +18,9 @@ type Decision struct {
 func Decide(g *Graph, facts []Fact, n Node) Decision {
 	switch f := facts[n]; {
 	case f.Turn == NoTurn:
-		return Weigh(g, facts, n)
+		return weigh(g, facts, n)
 	case f.Turn == Start:
-		d := Weigh(g, facts, n)
+		d := weigh(g, facts, n)
 		d.Go = f.Phase != Absent
 		return d
 	default:
@@ -44,9 +44,9 @@ func turn(g *Graph, facts []Fact, n Node) Decision {
 	return d
 }
 
-// Weigh decides whether n may start, as if it had no turn. If several edges hold it,
+// weigh decides whether n may start, as if it had no turn. If several edges hold it,
 // it names the one that holds it most, and the first of equals.
-func Weigh(g *Graph, facts []Fact, n Node) Decision {
+func weigh(g *Graph, facts []Fact, n Node) Decision {
 	d := Decision{Edge: Edge{To: None}, Before: None}
 	for _, e := range g.nodes[n].edges {
 		f := facts[e.To]

@@ -143,7 +143,7 @@ func (s *Set) weighWaiting() {
 		if f.Phase != Waiting || f.Turn != NoTurn {
 			continue
 		}
-		if held := Weigh(&s.Graph, s.facts, n).Held; held != f.Held {
+		if held := weigh(&s.Graph, s.facts, n).Held; held != f.Held {
 			f.Held = held
 			s.touchNeighbours(n)
 		}
@@ -168,7 +168,7 @@ func (s *Set) Next() (Action, bool) {
 		d := Decide(&s.Graph, s.facts, n)
 		if d.Go {
 			s.setTurn(n, NoTurn)
-			d = Weigh(&s.Graph, s.facts, n)
+			d = weigh(&s.Graph, s.facts, n)
 		} else {
 			t = NoTurn
 		}

@@ -27,7 +27,7 @@ type Copies = Newest[string, profiles.Seen]
 // written, which is said once, is tried again until the disk is well.
 func NewCopies(store func() *profiles.Store) *Copies {
 	failing := map[string]bool{}
-	return NewNewest(recordPause, func(batch map[string]profiles.Seen) (failed map[string]profiles.Seen) {
+	return newNewest(recordPause, func(batch map[string]profiles.Seen) (failed map[string]profiles.Seen) {
 		to := store()
 		if to == nil {
 			return nil

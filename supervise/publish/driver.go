@@ -36,7 +36,7 @@ const publishPause = 200 * time.Millisecond
 // New is a Driver of a service directory. A status is put into it by its service's name.
 func New(s slots.Dir) *Driver {
 	p := &Driver{slots: s, failing: make(map[string]bool)}
-	p.Newest = NewNewest(publishPause, func(batch map[string]Status) map[string]Status {
+	p.Newest = newNewest(publishPause, func(batch map[string]Status) map[string]Status {
 		failed := map[string]Status{}
 		for name, status := range batch {
 			if !p.writeStatus(name, status) {

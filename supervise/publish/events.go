@@ -57,9 +57,9 @@ func (e *Events) Publish(event control.Event) control.Event {
 	return event
 }
 
-// Subscribe returns the past events and a channel of those to come, which is
+// subscribe returns the past events and a channel of those to come, which is
 // closed when the reader fell behind. cancel ends the subscription.
-func (e *Events) Subscribe() (past []control.Event, next <-chan control.Event, cancel func()) {
+func (e *Events) subscribe() (past []control.Event, next <-chan control.Event, cancel func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	reader := make(chan control.Event, eventsBehind)
@@ -85,7 +85,7 @@ func (e *Events) newest() []control.Event {
 
 // Read hands the events that a query asks for to each, those of the past first.
 func (e *Events) Read(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
-	past, next, cancel := e.Subscribe()
+	past, next, cancel := e.subscribe()
 	defer cancel()
 	unwanted := func(event control.Event) bool {
 		return !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||

@@ -13,7 +13,7 @@ func TestNewestEvents(t *testing.T) {
 		for range published {
 			e.Publish(control.Event{})
 		}
-		past, _, cancel := e.Subscribe()
+		past, _, cancel := e.subscribe()
 		cancel()
 		if len(past) != min(published, eventsKept) {
 			t.Errorf("of %d events %d are shown", published, len(past))

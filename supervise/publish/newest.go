@@ -30,8 +30,8 @@ func newBatch[K comparable, V any]() *batch[K, V] {
 	return &batch[K, V]{values: map[K]V{}, done: make(chan struct{})}
 }
 
-// NewNewest has values written by write, pause after the first of them has come.
-func NewNewest[K comparable, V any](pause time.Duration, write func(map[K]V) map[K]V) *Newest[K, V] {
+// newNewest has values written by write, pause after the first of them has come.
+func newNewest[K comparable, V any](pause time.Duration, write func(map[K]V) map[K]V) *Newest[K, V] {
 	n := &Newest[K, V]{
 		write: write, pause: pause, next: newBatch[K, V](),
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),

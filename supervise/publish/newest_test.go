@@ -11,8 +11,8 @@ import (
 
 func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	e := NewEvents()
-	_, slow, _ := e.Subscribe()
-	_, quick, cancel := e.Subscribe()
+	_, slow, _ := e.subscribe()
+	_, quick, cancel := e.subscribe()
 	defer cancel()
 	for i := range eventsBehind + 10 {
 		e.Publish(control.Event{})
@@ -27,7 +27,7 @@ func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	if n != eventsBehind {
 		t.Fatalf("the slow reader got %d events before it was cut off, want %d", n, eventsBehind)
 	}
-	past, _, done := e.Subscribe()
+	past, _, done := e.subscribe()
 	defer done()
 	if len(past) != eventsKept || past[len(past)-1].Seq != eventsBehind+10 {
 		t.Fatalf("%d events kept, the last is %d", len(past), past[len(past)-1].Seq)
@@ -37,7 +37,7 @@ func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 func TestOnlyTheNewestIsWrittenAndFlushWaitsForIt(t *testing.T) {
 	gate := make(chan struct{})
 	wrote := map[string][]int{}
-	n := NewNewest(time.Hour, func(batch map[string]int) map[string]int {
+	n := newNewest(time.Hour, func(batch map[string]int) map[string]int {
 		<-gate
 		for key, value := range batch {
 			wrote[key] = append(wrote[key], value)

@@ -79,7 +79,7 @@ type Launch struct {
 
 // NewDriver is a Driver that has begun nothing.
 func NewDriver(t *Tier1, p *Preparer) *Driver {
-	d := &Driver{tier1: t, Prepare: p.Prepare, Immediate: p.Immediate, filesAnswer: p.FilesAnswer, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
+	d := &Driver{tier1: t, Prepare: p.Prepare, Immediate: p.Immediate, filesAnswer: p.filesAnswer, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
 	d.turns, d.each = threads.Launches()
 	d.Programs = &Programs{driver: d, runs: map[uint64]*program{}}
 	t.Host(d.Programs)

@@ -35,9 +35,9 @@ type Preparer struct {
 // Config is the configuration in force.
 func (p *Preparer) Config() *config.Config { return p.Settings.Current() }
 
-// FilesAnswer tells whether the process that touches files lives: it is a file system
+// filesAnswer tells whether the process that touches files lives: it is a file system
 // that does not answer then, and not that.
-func (p *Preparer) FilesAnswer() bool { return p.User.Answers(filesAnswerWithin) }
+func (p *Preparer) filesAnswer() bool { return p.User.Answers(filesAnswerWithin) }
 
 // filesAnswerWithin is how long that process may take to say that it lives.
 const filesAnswerWithin = time.Second
