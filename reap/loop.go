@@ -88,19 +88,16 @@ func (r *reaper) loop() int {
 
 // turn waits once and handles what came.
 func (r *reaper) turn() {
-	var ready []sys.EpollEvent
-	survive(r, func() {
+	survive(&r.voice, &r.sweep, func() {
 		r.now = monotonic()
-		ready = r.events.Wait(r.timeout())
+		ready := r.events.Wait(r.timeout())
 		r.now = monotonic()
-	})
-	survive(r, func() {
 		for i := range ready {
 			r.dispatch(&ready[i])
 		}
 	})
-	survive(r, r.timers)
-	survive(r, func() {
+	survive(&r.voice, &r.sweep, r.timers)
+	survive(&r.voice, &r.sweep, func() {
 		if r.sweep {
 			r.sweep = false
 			r.reapOrphans()
@@ -109,7 +106,7 @@ func (r *reaper) turn() {
 			r.leaves.Tidy()
 		}
 	})
-	survive(r, func() {
+	survive(&r.voice, &r.sweep, func() {
 		if !r.pair.flush(r.now, r.deaf(), r.threads.Soon()) {
 			r.tier2.kill()
 		}
@@ -118,16 +115,16 @@ func (r *reaper) turn() {
 }
 
 // survive has a part of a turn done. A fault in it is said once and survived: whatever is
-// wrong with that part, all others are done.
-func survive(r *reaper, part func()) {
+// wrong with that part, all others are done, and what may have ended is looked at.
+func survive(voice *say.Voice, sweep *bool, part func()) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			what := "unknown"
 			if err, ok := fault.(error); ok { // the runtime's all are
 				what = err.Error()
 			}
-			r.sweep = true
-			r.voice.Once("internal error: " + what + "; rlminit goes on, please report this")
+			*sweep = true
+			voice.Once("internal error: " + what + "; rlminit goes on, please report this")
 		}
 	}()
 	part()

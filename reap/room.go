@@ -56,15 +56,13 @@ func crampedIn(files [2][2]string, needed int) bool {
 // kept free: the runtime of one supervisor has a thread more than that of another, and
 // where many services have a process each, none of them can be ended for it.
 func (r *room) full(waiting int) bool {
-	limit := r.place.pids
-	return limit < wire.PlentyPIDs && crampedIn(pidsFiles, waiting+1+keptFree)
+	return r.place.pids < wire.PlentyPIDs && crampedIn(pidsFiles, waiting+1+keptFree)
 }
 
 // wanted is told that tier 2, or what touches the services' files for it, could
 // not be started, or ended early.
 func (r *room) wanted(errno sys.Errno, now int64) {
-	limit := proc.PIDsLimit(pidsFiles[0][0], pidsFiles[1][0])
-	needed := wire.SupervisorRoom(int(min(limit, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
+	needed := wire.SupervisorRoom(int(min(r.place.pids, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
 	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles, needed) {
 		r.make(now)
 	}

@@ -258,7 +258,7 @@ func TestAFaultIsSurvived(t *testing.T) {
 	}
 	for range 3 {
 		for _, part := range []func(){fault, func() { done++ }, func() { panic("odd") }, func() { done++ }} {
-			survive(r, part)
+			survive(&r.voice, &r.sweep, part)
 		}
 	}
 	if done != 6 || !r.sweep {

@@ -15,13 +15,10 @@ type segment struct {
 	offset, address, physical, inFile, inMemory, align uintptr
 }
 
-// Values of elf(5) and of getauxval(3).
+// Of elf(5), and of getauxval(3).
 const (
-	kindLoad      = 1
-	kindDynamic   = 2
-	flagWritable  = 2
-	auxSegments   = 3 // AT_PHDR
-	auxSegmentsNo = 5 // AT_PHNUM
+	kindLoad, kindDynamic, flagWritable = 1, 2, 2
+	auxHeaders, auxNumber               = 3, 5 // AT_PHDR, AT_PHNUM
 )
 
 // Shrink gives back what the heap does not use, and unmaps the pages of the program, of
@@ -29,18 +26,12 @@ const (
 // They stay in the page cache, and what is touched again is mapped again, in microseconds.
 func Shrink() {
 	debug.FreeOSMemory()
-	var first unsafe.Pointer
-	var number uintptr
-	auxv, _ := unix.Auxv() // without it there are no segments to be found
-	for _, entry := range auxv {
-		switch entry[0] {
-		case auxSegments:
-			first = *(*unsafe.Pointer)(unsafe.Pointer(&entry[1]))
-		case auxSegmentsNo:
-			number = entry[1]
-		}
+	of := map[uintptr]*uintptr{auxHeaders: new(uintptr), auxNumber: new(uintptr)}
+	auxv, _ := unix.Auxv() // without it there is no segment to be found
+	for i := range auxv {
+		of[auxv[i][0]] = &auxv[i][1]
 	}
-	segments := unsafe.Slice((*segment)(first), number)
+	segments := unsafe.Slice(*(**segment)(unsafe.Pointer(of[auxHeaders])), *of[auxNumber])
 	if slices.ContainsFunc(segments, func(s segment) bool { return s.kind == kindDynamic }) {
 		return // the linker has written to some that are read-only since
 	}

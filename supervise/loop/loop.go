@@ -90,7 +90,7 @@ func (l *Loop) Use(d *Drivers) {
 		opened: l.opened, logging: &l.logging, jobs: &l.jobs, purpose: d.Purpose, commands: &l.Commands,
 	}
 	l.shutdown = shutdown{tier1: l.tier1, fleet: &l.fleet, records: &l.Records, commands: &l.Commands, jobs: &l.jobs, ending: &l.ending}
-	l.takeover = takeover{Services: &l.Services, spawner: l.spawner, shutdown: &l.shutdown, hear: l.hear}
+	l.takeover = takeover{Services: &l.Services, spawner: l.spawner, shutdown: &l.shutdown, hear: l.hear, atOnce: 64}
 	if l.tier1.Welcome.Stopping {
 		l.apply(core.Input{Kind: core.Stopping})
 	}

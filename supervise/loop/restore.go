@@ -24,6 +24,7 @@ type takeover struct {
 	spawner  *spawn.Driver
 	shutdown *shutdown
 	hear     func(wire.Message, []int)
+	atOnce   int // how many units are given their processes in one turn of the loop
 
 	restored bool           // what a predecessor left was taken over
 	early    []wire.Message // came before that
@@ -50,10 +51,22 @@ func (c *takeover) recall() (outdated []*unit) {
 	return outdated
 }
 
-// takeOver gives the units their processes, and goes on with what was under way.
+// takeOver gives the units their processes, a few at a time, for PID 1 is answered between
+// them, and goes on with what was under way. None is told of another before all know what
+// is true: it would start on the strength of what was.
 func (c *takeover) takeOver(outdated []*unit) {
+	var all []*unit
+	c.loop.ask(func() { all = c.fleet.all() })
+	for some := range slices.Chunk(all, c.atOnce) {
+		c.loop.ask(func() {
+			for _, u := range some {
+				c.adopt(u)
+			}
+		})
+	}
 	c.loop.ask(func() {
-		c.adoptAll()
+		c.fleet.apply(core.Input{Kind: core.Release})
+		c.stopOverdue()
 		for _, children := range c.tier1.Children {
 			for _, child := range children {
 				c.tier1.Dismiss(child)
@@ -177,16 +190,6 @@ func (c *takeover) adopt(u *unit) {
 			c.spawner.Hear(&wire.SpawnFailed{ID: newest.ID, Step: newest.Step, Errno: newest.Errno, Reason: newest.Reason})
 		}
 	}
-}
-
-// adoptAll adopts every unit. None is told of another before all know what is
-// true: it would start on the strength of what was.
-func (c *takeover) adoptAll() {
-	for _, u := range c.fleet.all() {
-		c.adopt(u)
-	}
-	c.fleet.apply(core.Input{Kind: core.Release})
-	c.stopOverdue()
 }
 
 // stopOverdue stops, in order, what was to be stopped when our predecessor

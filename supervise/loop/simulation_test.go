@@ -351,6 +351,7 @@ func (s *simulation) replace(everything context.Context) {
 		next.Records.recorder.Close()
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
+	next.takeover.atOnce = 1
 	outdated := next.takeover.recall()
 	next.ask(func() {
 		for _, u := range next.fleet.all() {

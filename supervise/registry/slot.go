@@ -89,23 +89,19 @@ func (r *Registry) Recall(name, profile string, recorded bool) Proposal {
 	e := &entry{profile: profile, recorded: recorded}
 	source, fault := r.publisher.kept(name, e)
 	p := Proposal{Name: name, Profile: profile, Recorded: recorded, source: source, Ours: e.ours, Fault: fault}
-	own, configured := r.settings.Current().Services[name]
-	var encoded []byte
-	if configured {
-		encoded = service.Encode(own)
+	if own, ok := r.settings.Current().Services[name]; ok {
+		encoded := service.Encode(own)
+		if recorded && r.settings.Holds(name) { // whatever was in force: PID 1 has this one
+			p.source, p.Fault, p.Ours = encoded, "", true
+		}
+		if p.Ours && bytes.Equal(p.source, encoded) { // as a rule
+			p.Value = own
+		}
 	}
-	switch {
-	case configured && recorded && r.settings.Holds(name):
-		// whatever was in force: PID 1 has this one
-		p.Value, p.source, p.Fault, p.Ours = own, encoded, "", true
-	case fault != "":
-	case configured && e.ours && bytes.Equal(p.source, encoded): // as a rule
-		p.Value = own
-	default:
-		r.reader.decode(&p)
-	}
-	if p.Fault == "" || fault == "" {
-		p.Fingerprint = fingerprint(p.source)
+	if p.Fault == "" {
+		if p.Fingerprint = fingerprint(p.source); p.Value == nil {
+			r.reader.decode(&p)
+		}
 	}
 	e.ours, e.fault = p.Ours, p.Fault
 	if p.Fault == "" {
