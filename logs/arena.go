@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"rlminit/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -149,7 +151,7 @@ func openArena(fd int) (*arena, error) {
 	if fd >= 0 {
 		return takeArena(fd)
 	}
-	fd, err := newMemfd()
+	fd, err := wire.Memfd("rlminit-log")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the log's memory: %w", err)
 	}
@@ -228,17 +230,6 @@ func (a *arena) check() error {
 		return errors.New("it is damaged")
 	}
 	return nil
-}
-
-// newMemfd asks for a memfd that can never be executed, which kernels from 6.3
-// may insist on and older ones do not know.
-func newMemfd() (int, error) {
-	const name = "rlminit-log"
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) {
-		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	}
-	return fd, err
 }
 
 // close closes the descriptor. The mapping stays, for Slot.Stats may be asked at

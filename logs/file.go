@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/wire"
 )
 
 // current is the name of the file that is being written.
@@ -126,13 +127,7 @@ func bornAt(fd int, st unix.Stat_t) int64 {
 
 // sinceBoot is a clock that nobody sets, in µs; it runs on while the machine
 // sleeps.
-func sinceBoot() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(err) // it has been there since Linux 2.6.39
-	}
-	return ts.Nano() / 1e3
-}
+func sinceBoot() int64 { return wire.SinceBoot().Microseconds() }
 
 // ready makes the file fit for n more bytes: open, still bearing its name, and
 // not too large or old.
@@ -245,7 +240,7 @@ func (f *file) rotate(now int64) error {
 		}
 	}
 	name := at.Format(rotatedLayout) + rotatedSuffix
-	if err := renameNew(dir, current, name); err != nil {
+	if err := durable.RenameNewAt(dir, current, dir, name); err != nil {
 		return fmt.Errorf("cannot rotate %s/%s: %w", f.dir, current, err)
 	}
 	old = append(old, name)
@@ -263,20 +258,6 @@ func (f *file) rotate(now int64) error {
 		f.packer.ask(f.dir)
 	}
 	return err
-}
-
-// renameNew renames without ever replacing. Where the file system cannot
-// promise that, the name is looked up before: only this process makes such.
-func renameNew(dir int, from, to string) error {
-	err := unix.Renameat2(dir, from, dir, to, unix.RENAME_NOREPLACE)
-	if !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, to, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil {
-		return unix.EEXIST
-	}
-	return unix.Renameat(dir, from, dir, to)
 }
 
 func (f *file) close() {

@@ -220,15 +220,11 @@ func (r *reaper) timers() {
 }
 
 // monotonic returns CLOCK_MONOTONIC in ns.
-func monotonic() int64 { return clock(unix.CLOCK_MONOTONIC) }
+func monotonic() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // there is no kernel without it
+	return now.Nano()
+}
 
 // sinceBoot returns CLOCK_BOOTTIME in ns, which both tiers read.
-func sinceBoot() int64 { return clock(unix.CLOCK_BOOTTIME) }
-
-func clock(id int32) int64 {
-	var ts unix.Timespec
-	if unix.ClockGettime(id, &ts) != nil {
-		return 0
-	}
-	return ts.Nano()
-}
+func sinceBoot() int64 { return int64(wire.SinceBoot()) }

@@ -42,7 +42,7 @@ func syncNames(fd int) error {
 func (k disk) move(fromAt int, from string, toAt int, to string, fresh, within bool) error {
 	rename := unix.Renameat
 	if fresh {
-		rename = renameNew
+		rename = RenameNewAt
 	}
 	err := rename(fromAt, from, toAt, to)
 	if err == unix.EACCES {
@@ -65,10 +65,10 @@ func (k disk) move(fromAt int, from string, toAt int, to string, fresh, within b
 	return k.back(err, toAt, to, fromAt, from)
 }
 
-// renameNew renames to a name that nothing has, or fails with EEXIST. NFS and some
+// RenameNewAt renames to a name that nothing has, or fails with EEXIST. NFS and some
 // FUSE file systems know no RENAME_NOREPLACE. What remains there is a gap between
 // the look and the rename, which for directories ends in ENOTEMPTY.
-func renameNew(fromAt int, from string, toAt int, to string) error {
+func RenameNewAt(fromAt int, from string, toAt int, to string) error {
 	err := unix.Renameat2(fromAt, from, toAt, to, unix.RENAME_NOREPLACE)
 	if err != unix.EINVAL && err != unix.ENOSYS {
 		return err

@@ -38,7 +38,6 @@ func Open(cgroups string) *Watch {
 		{"memory.events", "oom_kill ", "memory.max", true},
 		// The first may be mounted such that it shows a cgroup above the container's.
 		{"memory/memory.oom_control", "oom_kill ", "memory/memory.limit_in_bytes", false},
-		{"memory/memory.failcnt", "", "memory/memory.limit_in_bytes", false},
 	} {
 		fd, err := unix.Open(filepath.Join(cgroups, is.counts), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {

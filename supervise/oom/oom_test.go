@@ -23,7 +23,6 @@ func TestStruck(t *testing.T) {
 			"memory/memory.limit_in_bytes", "1610612736\n", "probably out of memory; the container's limit is 1.5 GiB",
 		},
 		"v1, no limit":  {"memory/memory.oom_control", "oom_kill 0\n", "oom_kill 1\n", "memory/memory.limit_in_bytes", "9223372036854771712\n", "probably out of memory"},
-		"v1, of old":    {"memory/memory.failcnt", "4\n", "5\n", "memory/memory.limit_in_bytes", "2048\n", "probably out of memory; the container's limit is 2 KiB"},
 		"neither":       {"other", "1\n", "2\n", "memory.max", "1\n", ""},
 		"something odd": {"memory.events", "oom_kill many\n", "oom_kill 1\n", "memory.max", "1\n", ""},
 	} {

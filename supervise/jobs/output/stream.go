@@ -131,7 +131,7 @@ func newStream(name string, keep int64, file *file) (s *Stream, write int, err e
 	}
 	// A job may open /dev/stdout, though it is another user, but not read there.
 	_ = unix.Fchmod(ends[0], 0o222)
-	mem, err := newMemfd("rlminit-job")
+	mem, err := wire.Memfd("rlminit-job")
 	if err == nil {
 		s, err = openStream(name, ends[0], mem, keep, file)
 	} else {
@@ -166,15 +166,6 @@ func openStream(name string, pipe, mem int, keep int64, file *file) (*Stream, er
 		return nil, err
 	}
 	return s, nil
-}
-
-// Memfd makes an empty file in memory.
-func newMemfd(name string) (int, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // a kernel before 6.3
-		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	}
-	return fd, err
 }
 
 // fds are what tier 1 is to hold.
