@@ -55,7 +55,7 @@ func Run(version string) int {
 		return 1
 	}
 	console.Traceable()
-	booted := garbage.Hurry()
+	booted := garbage.Hurry(garbage.Boot)
 	unix.Umask(0o022) // status files are for everybody; what is not says its mode
 	// Where the services have our uid they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

@@ -47,7 +47,7 @@ func runCompile(args []string) int {
 // compileTo reads and understands the configuration, and passes on what came
 // of it.
 func compileTo(o initOptions) error {
-	garbage.Hurry() // it ends soon
+	garbage.Hurry(garbage.Boot) // it ends soon
 	path := o.config
 	if path == "" {
 		path = configPath()

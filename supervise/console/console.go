@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -93,12 +94,17 @@ func (h *handler) WithGroup(string) slog.Handler { return h }
 // oneLine keeps a message from taking more than its line, and from saying
 // anything to a terminal: the name of a file that a service made may be in it.
 func oneLine(text string) string {
+	return Printable(strings.ReplaceAll(text, "\n", "; "), utf8.RuneError)
+}
+
+// Printable is text with something instead of each character that cannot be printed.
+func Printable(text string, instead rune) string {
 	return strings.Map(func(r rune) rune {
-		if !strconv.IsPrint(r) {
-			return utf8.RuneError
+		if !unicode.IsPrint(r) {
+			return instead
 		}
 		return r
-	}, strings.ReplaceAll(text, "\n", "; "))
+	}, text)
 }
 
 // needsQuotes tells whether a character of a value may be taken for the end of

@@ -16,18 +16,20 @@ const (
 	much   = 100
 )
 
-// hurryMemory is, in bytes, what a boot of a thousand services needs at its peak, whether
-// it collects or not.
-const hurryMemory = 24 << 20
+// What is in use, in bytes, before anything is collected.
+const (
+	Boot = 24 << 20 // what a boot of a thousand services needs at its peak, whether it collects or not
+	Stop = 64 << 20 // of which a thousand services take twenty before it
+)
 
-// Hurry turns the collector off until hurryMemory is in use. It is for a boot, of which
+// Hurry turns the collector off until so much is in use. It is for a boot, of which
 // most memory stays in use, and for a stop and for short-lived children, whose memory ends
 // with the process: collecting would take a tenth of a boot's time, and a quarter of a
-// stop's. Above hurryMemory it collects as while many commands come. over ends that.
-func Hurry() (over func()) {
+// stop's. Above that it collects as while many commands come. over ends that.
+func Hurry(until int64) (over func()) {
 	var once sync.Once
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(hurryMemory)
+	debug.SetMemoryLimit(until)
 	from := func(percent int) {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(math.MaxInt64)

@@ -51,7 +51,7 @@ func TestGarbageIsAllowedWhileManyCommandsCome(t *testing.T) {
 // The first collection ends the time without one, and so does the end of the boot; what
 // comes second changes nothing of what the end has set.
 func TestBootingEnds(t *testing.T) {
-	booted := Hurry()
+	booted := Hurry(Boot)
 	for percent := -1; percent == -1; time.Sleep(time.Millisecond) {
 		runtime.GC()
 		percent = debug.SetGCPercent(much)
@@ -60,7 +60,7 @@ func TestBootingEnds(t *testing.T) {
 	if percent := debug.SetGCPercent(much); percent != little {
 		t.Errorf("after the boot the target is %d %%", percent)
 	}
-	booted = Hurry()
+	booted = Hurry(Boot)
 	booted()
 	for range 10 {
 		runtime.GC()

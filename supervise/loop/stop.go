@@ -40,7 +40,8 @@ func (e *shutdown) begin() {
 			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(e.fleet.units))
 		}
 		console.NotifyManager("STOPPING=1")
-		garbage.Hurry()
+		garbage.Hurry(garbage.Stop)
+		e.records.publisher.Late()
 		e.jobs.stop()
 	}
 	e.fleet.apply(core.Input{Kind: core.End, Budget: budget, Hurry: hurried})

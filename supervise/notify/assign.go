@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"rlminit/supervise/console"
 )
 
 // assign applies one KEY=VALUE.
@@ -105,20 +106,11 @@ func (m *Message) status(value string) {
 		m.fault("STATUS is not UTF-8")
 		return
 	}
-	value = strings.TrimSpace(printable(value))
+	value = strings.TrimSpace(console.Printable(value, ' '))
 	if len(value) > maxStatus {
 		value = strings.ToValidUTF8(value[:maxStatus], "")
 	}
 	m.Status = &value
-}
-
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
 }
 
 // validName is fdname_is_valid of systemd: it is joined with colons into

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"rlminit/supervise/console"
 )
 
 const (
@@ -118,12 +119,7 @@ func reason(ctx context.Context, err error, start time.Time) error {
 // plain makes text fit for one line of a terminal: part of it may come from the
 // service.
 func plain(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
+	text = console.Printable(strings.ToValidUTF8(text, "?"), ' ')
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}
