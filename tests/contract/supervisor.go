@@ -112,7 +112,7 @@ func SupervisorTellsWhere(t *testing.T, start New) {
 	kill(b, "USR1", supervisor)
 	box.Eventually(b, long, "its goroutines", func() (bool, any) {
 		out := b.Printed()
-		return strings.Contains(out, "supervise.(*Supervisor).run("), out
+		return strings.Contains(out, "supervise/loop.(*Loop).Run("), out
 	})
 	if now := b.Supervisor().PID; now != supervisor {
 		t.Errorf("it was pid %d, and is %d", supervisor, now)
