@@ -12,7 +12,7 @@ import (
 func Temporary(err error) bool {
 	for _, errno := range []syscall.Errno{
 		unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY, unix.EINTR, unix.EIO, unix.EBUSY, unix.ENOSPC,
-		unix.EDQUOT, unix.ENOBUFS, unix.ETOOMANYREFS,
+		unix.EDQUOT, unix.ENOBUFS, unix.ETOOMANYREFS, unix.ETIMEDOUT,
 	} {
 		if errors.Is(err, errno) {
 			return true

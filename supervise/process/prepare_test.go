@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"rlminit/wire"
 	"strings"
 	"testing"
 
@@ -65,9 +66,14 @@ func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 		"naked":   {unix.ENOEXEC, "no #! line"},
 		"noshell": {unix.ENOENT, `the interpreter "/no/such/shell", which does not exist`},
 		"good":    {unix.E2BIG, "larger than the kernel takes"},
+		"late":    {unix.ETIMEDOUT, "had not begun after 2 s"},
 	} {
 		if got := explainExec(nil, name, filepath.Join(dir, name), c.errno); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+	// A machine with too much to do is no fault of the service: it is tried again.
+	if why, again := ExplainSpawn(nil, []string{"late"}, "/late", "", &wire.SpawnFailed{Step: wire.StepExec, Errno: int32(unix.ETIMEDOUT)}); !again {
+		t.Errorf("it is not tried again: %s", why)
 	}
 }
