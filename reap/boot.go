@@ -51,11 +51,11 @@ func Run(o Options) int {
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50)         // there is little garbage, and memory is dearer than time
 	debug.SetMemoryLimit(64 << 20) // above which, as with huge requests, the collector hurries
+	r := newReaper()
 	// A boot takes much that is not needed again. And the first timer makes the runtime
 	// open two descriptors: now it finds some free; one of the collector's, later, might
 	// not, and that would be its end.
-	time.AfterFunc(2*time.Second, footprint.Shrink)
-	r := newReaper()
+	r.tier2.rest = time.AfterFunc(footprint.After, footprint.Shrink)
 	r.place.pids = limit
 	if code := r.boot(o); code != 0 {
 		return code

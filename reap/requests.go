@@ -3,6 +3,7 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/footprint"
 	"rlminit/reap/sys"
 	"rlminit/reap/threads"
 	"rlminit/wire"
@@ -95,7 +96,9 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 	case *wire.Deadline:
 		r.sweep = r.deadlines.set(m) || r.sweep // what is due comes after this
 	case *wire.Release:
-		r.held.release(m.Key)
+		if r.held.release(m.Key); m.Key == wire.BootStepsKey { // tier 2 is through with a boot or a takeover
+			r.tier2.rest.Reset(footprint.After)
+		}
 	case *wire.Pong:
 		r.tier2.pulse.owesPong = 0
 	case *wire.StopBegun: // nobody answers what was not asked

@@ -1,6 +1,8 @@
 package reap
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/say"
@@ -30,7 +32,8 @@ type tier2 struct {
 	ends      ends
 	traceable bool // the group that would keep it from being traced cannot be had
 	pulse     pulse
-	room      room // for the next one
+	room      room        // for the next one
+	rest      *time.Timer // gives back what its boot took
 
 	pair      *pair
 	policy    *wire.Policy

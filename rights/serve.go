@@ -11,6 +11,7 @@ import (
 	"rlminit/internal/durable"
 	"rlminit/internal/turns"
 	"rlminit/job/files"
+	"rlminit/reap/footprint"
 	"rlminit/wire"
 )
 
@@ -36,6 +37,7 @@ func Serve(fd, atOnce int, users *Users) error {
 		return err
 	}
 	places := turns.NewBounded(atOnce, mostHung(atOnce))
+	rest := time.AfterFunc(footprint.After, footprint.Shrink)
 	for {
 		var c call
 		fds, err := l.receive(&c)
@@ -49,6 +51,7 @@ func Serve(fd, atOnce int, users *Users) error {
 			_ = l.send(&answer{ID: c.ID}) // an error is the next receive's too
 			continue
 		}
+		rest.Reset(footprint.After)
 		go func() {
 			leave := places.Take(slow) // not before: pings are answered whatever hangs
 			a, opened := users.carry(c, fds)

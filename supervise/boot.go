@@ -20,10 +20,6 @@ import (
 	"rlminit/wire"
 )
 
-// settling is how long it takes until what booting caused is over: the records of what was
-// seen are written.
-const settling = 2 * time.Second
-
 // boot brings up what is wanted: what a predecessor left, then what volume and
 // configuration say. Then it serves the control socket. It runs beside the loop. settled
 // is called when what booting caused is over.
@@ -73,8 +69,8 @@ func (s *supervisor) boot(control int, settled func()) {
 	journal.Booted(s.Tier1.Welcome.Generation, running)
 	s.Tier1.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
 	slog.Info("ready", "services", running, "resting", s.Registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.Tier1.Welcome.Generation)
-	time.AfterFunc(settling/2, s.Preparer.DropOldTemporary) // it takes a process for each, which may hang
-	time.AfterFunc(settling, func() {
+	time.AfterFunc(footprint.After/2, s.Preparer.DropOldTemporary) // it takes a process for each, which may hang
+	time.AfterFunc(footprint.After, func() {
 		settled()
 		footprint.Shrink() // booting takes much that is not needed again
 	})

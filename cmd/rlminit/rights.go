@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
-	"time"
 
 	"rlminit/control"
-	"rlminit/reap/footprint"
 	"rlminit/rights"
 	"rlminit/supervise/threads"
 	"rlminit/wire"
@@ -41,7 +39,6 @@ func runRights(args []string) int {
 	// It ends with the supervisor, who may have something to record until then.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 	debug.SetGCPercent(50)
-	time.AfterFunc(2*time.Second, footprint.Shrink) // a boot asks for much, and then little is asked
 	if err = threads.ReserveSome(wire.FilesThreads); err == nil {
 		err = rights.Serve(wire.FilesFD, threads.FilesAtOnce(), users)
 	}

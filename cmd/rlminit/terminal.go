@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"rlminit/control"
+	"rlminit/internal/document"
 	"rlminit/reap/sys"
 )
 
@@ -177,16 +178,7 @@ func stateColour(state string) string {
 // printable makes one harmless line of a text that a service may have chosen:
 // a log's last line may hold escape sequences.
 func printable(s string) string {
-	clean := func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}
-	return strings.Map(clean, strings.TrimRight(s, "\r\n"))
+	return document.Printable(strings.ReplaceAll(strings.TrimRight(s, "\r\n"), "\t", " "), unicode.ReplacementChar)
 }
 
 // caret is a line of a log with whatever a terminal might obey shown instead: ^[

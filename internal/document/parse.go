@@ -269,16 +269,16 @@ func join(field, key string) string {
 
 // printable keeps a hostile file from writing more than one line, or from
 // commanding a terminal.
-func printable(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) {
-		return s
-	}
+func printable(s string) string { return Printable(s, utf8.RuneError) }
+
+// Printable is text with something instead of each character that cannot be printed.
+func Printable(text string, instead rune) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return utf8.RuneError
+		if !unicode.IsPrint(r) {
+			return instead
 		}
 		return r
-	}, s)
+	}, text)
 }
 
 const maxQuoted = 60

@@ -4,10 +4,14 @@ package footprint
 import (
 	"runtime/debug"
 	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// After is for how long a process has done nothing much before it is at rest.
+const After = 2 * time.Second
 
 // segment is a program header of ELF: Elf64_Phdr of elf(5).
 type segment struct {

@@ -12,8 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf8"
+
+	"rlminit/internal/document"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -94,17 +95,7 @@ func (h *handler) WithGroup(string) slog.Handler { return h }
 // oneLine keeps a message from taking more than its line, and from saying
 // anything to a terminal: the name of a file that a service made may be in it.
 func oneLine(text string) string {
-	return Printable(strings.ReplaceAll(text, "\n", "; "), utf8.RuneError)
-}
-
-// Printable is text with something instead of each character that cannot be printed.
-func Printable(text string, instead rune) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return instead
-		}
-		return r
-	}, text)
+	return document.Printable(strings.ReplaceAll(text, "\n", "; "), utf8.RuneError)
 }
 
 // needsQuotes tells whether a character of a value may be taken for the end of

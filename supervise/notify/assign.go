@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"rlminit/supervise/console"
+	"rlminit/internal/document"
 )
 
 // assign applies one KEY=VALUE.
@@ -106,7 +106,7 @@ func (m *Message) status(value string) {
 		m.fault("STATUS is not UTF-8")
 		return
 	}
-	value = strings.TrimSpace(console.Printable(value, ' '))
+	value = strings.TrimSpace(document.Printable(value, ' '))
 	if len(value) > maxStatus {
 		value = strings.ToValidUTF8(value[:maxStatus], "")
 	}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"rlminit/supervise/console"
+	"rlminit/internal/document"
 )
 
 const (
@@ -119,7 +119,7 @@ func reason(ctx context.Context, err error, start time.Time) error {
 // plain makes text fit for one line of a terminal: part of it may come from the
 // service.
 func plain(text string) string {
-	text = console.Printable(strings.ToValidUTF8(text, "?"), ' ')
+	text = document.Printable(strings.ToValidUTF8(text, "?"), ' ')
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}
