@@ -31,6 +31,7 @@ type tier2 struct {
 	restartAt int64
 	ends      ends
 	traceable bool // the group that would keep it from being traced cannot be had
+	silences  int  // in a row that were its end: each doubles our patience with the next, which may only be slow
 	pulse     pulse
 	room      room        // for the next one
 	rest      *time.Timer // gives back what its boot took
@@ -166,8 +167,9 @@ func (t *tier2) look(now int64) {
 	case !t.pair.greeted:
 		say.Line("the supervisor does not say hello; replaced")
 		t.kill()
-	case p.unanswered >= 2, p.owesPong >= mostPongs:
+	case p.unanswered >= 2<<t.silences, p.owesPong >= mostPongs<<t.silences:
 		say.Line("the supervisor does not answer; replaced")
+		t.silences = min(t.silences+1, 3) // 5 s become 40
 		t.kill()
 	default:
 		p.unanswered++
@@ -192,6 +194,7 @@ func (t *tier2) attend(now int64) {
 func (t *tier2) heard(now int64) (atRest bool) {
 	p := &t.pulse
 	if atRest = p.unanswered > 0 && !p.events; atRest {
+		t.silences = 0
 		p.at = now + pingAtRest
 	}
 	p.unanswered = 0

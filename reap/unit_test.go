@@ -265,3 +265,34 @@ func TestAFaultIsSurvived(t *testing.T) {
 		t.Errorf("%d parts were done, and what may have ended is looked at: %t", done, r.sweep)
 	}
 }
+
+// A supervisor that answers nothing is replaced, and the next one has twice as long, for it
+// may only be slow; until one has been at rest.
+func TestPatienceGrows(t *testing.T) {
+	r, _ := connected(t)
+	pings := func() (n int) {
+		cmd := exec.Command("sleep", "100")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r.tier2.pid, r.tier2.pulse = int32(cmd.Process.Pid), pulse{}
+		for before := uint64(0); r.pair.pings != before; n++ {
+			before = r.pair.pings
+			r.tier2.look(r.tier2.pulse.at)
+		}
+		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+			t.Errorf("it ended with %v", err)
+		}
+		return n - 1
+	}
+	r.pair.pings = 1
+	for _, want := range []int{2, 4, 8, 16, 16} {
+		if got := pings(); got != want {
+			t.Errorf("it was asked %d times, want %d", got, want)
+		}
+	}
+	r.tier2.pulse = pulse{unanswered: 1}
+	if !r.tier2.heard(0) || pings() != 2 {
+		t.Error("one has been at rest, and the next has as long as before that")
+	}
+}

@@ -135,13 +135,14 @@ func (d *Driver) isReady(l *Launch, p process.Prepared) {
 
 // Turn sends tier 1 what it is to be told, when the loop is through with a thing: then it
 // asks for what is prepared, in the order in which it became so, as long as tier 1 takes
-// at once what is sent. A message that waits has copies of its descriptors, and a thousand
-// of them would take all that there are.
+// at once what is sent, and for no more than a few lists: others are heard between. A
+// message that waits has copies of its descriptors, and a thousand of them would take all
+// that there are.
 func (d *Driver) Turn() {
 	d.looked = false
 	d.batch().Send()
-	for len(d.ready) > 0 && !d.flushing {
-		if d.tier1.Link.Behind() {
+	for lists := 0; len(d.ready) > 0 && !d.flushing; lists++ {
+		if lists == listsInTurn || d.tier1.Link.Behind() {
 			d.flushing = true
 			go func() {
 				d.tier1.Link.Flush()
@@ -167,6 +168,9 @@ func (d *Driver) batch() *link.Batch {
 // together is how many launches tier 1 is asked for in one message. More would have more
 // descriptors than one takes, most of the time.
 const together = 8
+
+// listsInTurn is how many such messages a turn has: a few milliseconds.
+const listsInTurn = 8
 
 // watch tells of a launch that is stuck.
 func (d *Driver) watch(l *Launch) {
