@@ -15,8 +15,12 @@ const After = 2 * time.Second
 
 // segment is a program header of ELF: Elf64_Phdr of elf(5).
 type segment struct {
-	kind, flags                                        uint32
-	offset, address, physical, inFile, inMemory, align uintptr
+	kind, flags uint32
+	_           uintptr // where it is in the file
+	address     uintptr
+	_           [2]uintptr // physical address, size in the file
+	inMemory    uintptr
+	_           uintptr // alignment
 }
 
 // Of elf(5), and of getauxval(3).

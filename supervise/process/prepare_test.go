@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"rlminit/wire"
 	"strings"
 	"testing"
+
+	"rlminit/wire"
 
 	"golang.org/x/sys/unix"
 )
