@@ -361,7 +361,7 @@ func (s *simulation) replace(everything context.Context) {
 		defer w.mu.Unlock()
 		for name, children := range next.tier1.Children {
 			for _, child := range children {
-				if next.fleet.units[name] == nil && child.State != wire.ChildExited && w.table[child.ID].asking == nil {
+				if next.fleet.units[name] == nil && child.State != wire.ChildExited && child.State != wire.ChildFailed && w.table[child.ID].asking == nil {
 					w.fault("nobody takes over %s, spawn %d", name, child.ID)
 				}
 			}
