@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"slices"
@@ -130,7 +131,8 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 		r.queue.enter(t)
 		return
 	}
-	t.run.begun, t.prep.ready = int64(c.StartTime)*wire.Tick, &prepared{argv: t.spec.Request.Command}
+	t.run.begun = cmp.Or(int64(c.StartTime)*wire.Tick, int64(wire.SinceBoot())) // it may be on its way yet
+	t.prep.ready = &prepared{argv: t.spec.Request.Command}
 	r.queue.take(t)
 	r.tasks.spawned(t, c.ID, r.host.Resume(t.spec.name()))
 	t.state = job.State{Stage: job.Alive}

@@ -349,6 +349,22 @@ func TestVolumeChangesWithTheSupervisor(t *testing.T) {
 	}
 }
 
+// A job whose spawn was under way when the supervisor was replaced has begun then, and not
+// with the machine.
+func TestAJobThatWasOnItsWayHasJustBegun(t *testing.T) {
+	g := newRig(t, nil, Unrecorded())
+	left := newTask("m1", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 3_600_000, MaxOutput: 1000, Detach: true})
+	for started, most := range map[uint64]time.Duration{0: time.Minute, uint64((wire.SinceBoot() - time.Hour) / wire.Tick): 2 * time.Hour} {
+		g.loop.Ask(func() {
+			g.tasks.add(left)
+			g.resume(left, wire.Child{ID: 7, Name: left.spec.name(), State: wire.ChildPending, StartTime: started}, true)
+		})
+		if since := wire.SinceBoot() - time.Duration(left.run.begun); since < 0 || since > most {
+			t.Errorf("started at %d ticks, it has begun %s ago", started, since)
+		}
+	}
+}
+
 func stageName(s job.Stage) string {
 	return [...]string{"submitting", "queued", "preparing", "starting", "alive", "sweeping", "recording"}[s]
 }
