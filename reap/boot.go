@@ -43,7 +43,7 @@ func Run(o Options) int {
 		say.Line("cannot start: init does not run on the first thread; please report this")
 		return exitFailed
 	}
-	limit := proc.PIDsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
+	limit := proc.PIDsLimit(proc.PIDsFiles...)
 	if limit < wire.FewestPIDs {
 		return giveUp(exitFailed, "cannot start: the pids limit of this container is "+say.Number(int(limit))+
 			", and rlminit needs "+say.Number(wire.FewestPIDs)+"; raise --pids-limit")
@@ -172,7 +172,7 @@ func asError(errno sys.Errno) error {
 func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	var fds [2]int
 	for i, name := range [...]string{"rlminit-policy", "rlminit-bundle"} {
-		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		fd, err := wire.Memfd(name)
 		if err != nil {
 			return 0, 0, giveUp(exitFailed, "cannot make a memfd: "+err.Error())
 		}

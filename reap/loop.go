@@ -86,16 +86,18 @@ func (r *reaper) loop() int {
 	return r.stop.exitCode()
 }
 
-// turn waits once and handles what came.
+// turn waits once and handles what came. Whatever is wrong with one event or part, all
+// others are done: they still need their init.
 func (r *reaper) turn() {
+	var ready []sys.EpollEvent
 	survive(&r.voice, &r.sweep, func() {
 		r.now = monotonic()
-		ready := r.events.Wait(r.timeout())
+		ready = r.events.Wait(r.timeout())
 		r.now = monotonic()
-		for i := range ready {
-			r.dispatch(&ready[i])
-		}
 	})
+	for i := range ready {
+		survive(&r.voice, &r.sweep, func() { r.dispatch(&ready[i]) })
+	}
 	survive(&r.voice, &r.sweep, r.timers)
 	survive(&r.voice, &r.sweep, func() {
 		if r.sweep {
@@ -111,11 +113,11 @@ func (r *reaper) turn() {
 			r.tier2.kill()
 		}
 	})
-	r.stop.check()
+	survive(&r.voice, &r.sweep, r.stop.check)
 }
 
-// survive has a part of a turn done. A fault in it is said once and survived: whatever is
-// wrong with that part, all others are done, and what may have ended is looked at.
+// survive calls part. A fault in it is said once and survived, and sweep is set: what may
+// have ended is looked at.
 func survive(voice *say.Voice, sweep *bool, part func()) {
 	defer func() {
 		if fault := recover(); fault != nil {

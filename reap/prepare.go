@@ -30,7 +30,7 @@ func (r *reaper) begin() {
 		r.startAll()
 		return
 	}
-	steps, err := unix.MemfdCreate("rlminit-steps", unix.MFD_CLOEXEC)
+	steps, err := wire.Memfd("rlminit-steps")
 	if err != nil {
 		say.Line("cannot make a memfd: ", err.Error())
 		r.stop.end(exitFailed, r.now)
@@ -102,7 +102,7 @@ func (r *reaper) prepareEnded() {
 
 // makeEnvironments starts the second child.
 func (r *reaper) makeEnvironments() {
-	fd, err := unix.MemfdCreate("rlminit-environments", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := wire.Memfd("rlminit-environments")
 	if err != nil {
 		say.Line("cannot make a memfd: ", err.Error())
 		r.stop.end(exitFailed, r.now)

@@ -2,6 +2,7 @@ package reap
 
 import (
 	"bytes"
+	"strings"
 
 	"rlminit/reap/proc"
 	"rlminit/reap/say"
@@ -20,12 +21,6 @@ const (
 	keptFree    = 1 + threads.Few // processes and threads that no service is begun with
 )
 
-// pidsFiles are where the limit and what is taken of it stand, in cgroup v2 and v1.
-var pidsFiles = [2][2]string{
-	{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids.current"},
-	{"/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"},
-}
-
 // room is what is done where the container's limit on processes leaves none to
 // tier 2.
 type room struct {
@@ -39,12 +34,13 @@ type room struct {
 	voice     *say.Voice
 }
 
-// crampedIn tells whether fewer are free of the limit than are needed.
-func crampedIn(files [2][2]string, needed int) bool {
-	for _, f := range files {
-		limit := proc.PIDsLimit(f[0])
+// crampedIn tells whether fewer are free of the limit than are needed, by files as
+// proc.PIDsFiles are: what is taken of it stands in the file beside, pids.current.
+func crampedIn(files []string, needed int) bool {
+	for _, file := range files {
+		limit := proc.PIDsLimit(file)
 		var buffer [32]byte
-		current := proc.Read(buffer[:], f[1])
+		current := proc.Read(buffer[:], strings.TrimSuffix(file, "max"), "current")
 		if limit < 1<<62 && len(current) > 0 {
 			return proc.Number(current)+uint64(needed) > limit
 		}
@@ -56,14 +52,15 @@ func crampedIn(files [2][2]string, needed int) bool {
 // kept free: the runtime of one supervisor has a thread more than that of another, and
 // where many services have a process each, none of them can be ended for it.
 func (r *room) full(waiting int) bool {
-	return r.place.pids < wire.PlentyPIDs && crampedIn(pidsFiles, waiting+1+keptFree)
+	return r.place.pids < wire.PlentyPIDs && crampedIn(proc.PIDsFiles, waiting+1+keptFree)
 }
 
 // wanted is told that tier 2, or what touches the services' files for it, could
 // not be started, or ended early.
 func (r *room) wanted(errno sys.Errno, now int64) {
-	needed := wire.SupervisorRoom(int(min(r.place.pids, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
-	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles, needed) {
+	limit := proc.PIDsLimit(proc.PIDsFiles...) // it may be another than at boot
+	needed := wire.SupervisorRoom(int(min(limit, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
+	if errno == sys.EAGAIN || errno == 0 && crampedIn(proc.PIDsFiles, needed) {
 		r.make(now)
 	}
 }

@@ -31,7 +31,7 @@ type tier2 struct {
 	restartAt int64
 	ends      ends
 	traceable bool // the group that would keep it from being traced cannot be had
-	silences  int  // in a row that were its end: each doubles our patience with the next, which may only be slow
+	silences  int  // supervisors in a row that were replaced for silence: each doubles the time that the next has, which may only be slow
 	pulse     pulse
 	room      room        // for the next one
 	rest      *time.Timer // gives back what its boot took

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// After is for how long a process has done nothing much before it is at rest.
+// After is how long after a boot, a takeover or a call memory is given back: what follows
+// from it is done by then.
 const After = 2 * time.Second
 
 // segment is a program header of ELF: Elf64_Phdr of elf(5).
 type segment struct {
 	kind, flags uint32
-	_           uintptr // where it is in the file
-	address     uintptr
+	_, address  uintptr    // place in the file, and in memory
 	_           [2]uintptr // physical address, size in the file
 	inMemory    uintptr
 	_           uintptr // alignment
@@ -34,12 +34,13 @@ const (
 // They stay in the page cache, and what is touched again is mapped again, in microseconds.
 func Shrink() {
 	debug.FreeOSMemory()
-	of := map[uintptr]*uintptr{auxHeaders: new(uintptr), auxNumber: new(uintptr)}
-	auxv, _ := unix.Auxv() // without it there is no segment to be found
-	for i := range auxv {
-		of[auxv[i][0]] = &auxv[i][1]
+	aux := map[uintptr]uintptr{}
+	entries, _ := unix.Auxv() // without it there is no segment to be found
+	for _, e := range entries {
+		aux[e[0]] = e[1]
 	}
-	segments := unsafe.Slice(*(**segment)(unsafe.Pointer(of[auxHeaders])), *of[auxNumber])
+	first := aux[auxHeaders]
+	segments := unsafe.Slice(*(**segment)(unsafe.Pointer(&first)), aux[auxNumber])
 	if slices.ContainsFunc(segments, func(s segment) bool { return s.kind == kindDynamic }) {
 		return // the linker has written to some that are read-only since
 	}

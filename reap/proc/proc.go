@@ -89,6 +89,9 @@ func Signed(b []byte) int {
 	return int(Number(b))
 }
 
+// PIDsFiles are where the pids limit of our cgroup stands, in cgroup v2 and v1.
+var PIDsFiles = []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"}
+
 // PIDsLimit returns the pids limit of our cgroup, by the files of cgroup v2 and
 // v1; very many where neither shows one, or there is none.
 func PIDsLimit(files ...string) uint64 {

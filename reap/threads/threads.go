@@ -145,7 +145,7 @@ func (t *Threads) assign(now int64) {
 }
 
 // recall takes back what a thread has not begun, whose spawn is slow: all, if it had no
-// processor yet, and nothing if it was done before.
+// processor yet, and nothing the second time.
 func (t *Threads) recall(s *thread) {
 	begun := min(s.Recall()-s.taken, len(s.jobs))
 	t.insert(0, s.jobs[begun:]...)

@@ -22,7 +22,7 @@ const (
 )
 
 // limit is the container's.
-var limit = sync.OnceValue(func() int { return int(proc.PIDsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")) })
+var limit = sync.OnceValue(func() int { return int(proc.PIDsLimit(proc.PIDsFiles...)) })
 
 // Limit is how many processes and threads the container may have.
 func Limit() int { return limit() }

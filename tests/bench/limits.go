@@ -16,7 +16,7 @@ func limitsHere() limits {
 	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) // of ourselves, which cannot fail
 	l.Cur = l.Max
 	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l)
-	most := min(proc.PIDsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
+	most := min(proc.PIDsLimit(proc.PIDsFiles...),
 		uint64(field("/proc/sys/kernel/pid_max", "")), uint64(field("/proc/sys/kernel/threads-max", "")))
 	return limits{descriptors: int(min(l.Max, 1<<30)), processes: int(min(most, 1<<30))}
 }
