@@ -41,7 +41,6 @@ func (e *shutdown) begin() {
 		}
 		console.NotifyManager("STOPPING=1")
 		garbage.Hurry(garbage.Stop)
-		e.records.publisher.Late()
 		e.jobs.stop()
 	}
 	e.fleet.apply(core.Input{Kind: core.End, Budget: budget, Hurry: hurried})

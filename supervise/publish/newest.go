@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,7 +11,7 @@ import (
 // freshness, never memory or time of the loop.
 type Newest[K comparable, V any] struct {
 	write func(map[K]V) (failed map[K]V) // which are written again
-	pause atomic.Int64                   // ns for which a value waits for a newer one
+	pause time.Duration                  // how long a value waits for a newer one
 
 	mu      sync.Mutex
 	next    *batch[K, V] // what waits
@@ -34,9 +33,9 @@ func newBatch[K comparable, V any]() *batch[K, V] {
 // newNewest has values written by write, pause after the first of them has come.
 func newNewest[K comparable, V any](pause time.Duration, write func(map[K]V) map[K]V) *Newest[K, V] {
 	n := &Newest[K, V]{
-		write: write, next: newBatch[K, V](), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		write: write, pause: pause, next: newBatch[K, V](),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 	}
-	n.pause.Store(int64(pause))
 	go n.run()
 	return n
 }
@@ -48,10 +47,6 @@ func (n *Newest[K, V]) Put(key K, value V) {
 	n.mu.Unlock()
 	nudge(n.wake)
 }
-
-// Late has what comes from now on wait for a second: where the container ends, most of it
-// need not be written.
-func (n *Newest[K, V]) Late() { n.pause.Store(int64(time.Second)) }
 
 // Flush waits until all that was put before is written, or ctx ends.
 func (n *Newest[K, V]) Flush(ctx context.Context) {
@@ -92,7 +87,7 @@ func (n *Newest[K, V]) run() {
 		case <-again:
 		}
 		select {
-		case <-time.After(time.Duration(n.pause.Load())):
+		case <-time.After(n.pause):
 		case <-n.hurry:
 		}
 		n.mu.Lock()
