@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"rlminit/wire"
-
 	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
 )
 
 // The arena is a sparse memfd:

@@ -69,7 +69,7 @@ func (s *supervisor) boot(control int, settled func()) {
 	journal.Booted(s.Tier1.Welcome.Generation, running)
 	s.Tier1.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
 	slog.Info("ready", "services", running, "resting", s.Registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.Tier1.Welcome.Generation)
-	time.AfterFunc(footprint.After/2, s.Preparer.DropOldTemporary) // it takes a process for each, which may hang
+	time.AfterFunc(time.Second, s.Preparer.DropOldTemporary) // before memory is given back; it takes a process for each, which may hang
 	time.AfterFunc(footprint.After, func() {
 		settled()
 		footprint.Shrink() // booting takes much that is not needed again

@@ -188,19 +188,19 @@ func CloseAll(descriptors []int) {
 	}
 }
 
-// Memfd asks for a memfd, memfd_create(2), that can never be executed, which kernels from
-// 6.3 may insist on and older ones do not know.
+// Memfd asks for a memfd, memfd_create(2), that can be sealed and never be executed. Kernels
+// from 6.3 may insist on that (vm.memfd_noexec), and older ones do not know it.
 func Memfd(name string) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	if err == unix.EINVAL {
-		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	return fd, err
 }
 
 // Sealed returns a memfd, memfd_create(2), with content that nobody can change.
 func Sealed(name string, content []byte) (int, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := Memfd(name)
 	if err != nil {
 		return -1, err
 	}

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"rlminit/internal/document"
-
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/document"
 )
 
 // Open opens descriptor fd anew, non-blocking: O_NONBLOCK on the one that
@@ -66,7 +66,9 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	var line bytes.Buffer
 	line.WriteString("rlminit: ")
-	line.WriteString(oneLine(r.Message))
+	// A message takes no more than its line, and says nothing to a terminal: the name of a
+	// file that a service made may be in it.
+	line.WriteString(document.Printable(strings.ReplaceAll(r.Message, "\n", "; "), utf8.RuneError))
 	add := func(a slog.Attr) bool {
 		value := a.Value.Resolve().String()
 		if value == "" || strings.ContainsFunc(value, needsQuotes) {
@@ -91,12 +93,6 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h *handler) WithGroup(string) slog.Handler { return h }
-
-// oneLine keeps a message from taking more than its line, and from saying
-// anything to a terminal: the name of a file that a service made may be in it.
-func oneLine(text string) string {
-	return document.Printable(strings.ReplaceAll(text, "\n", "; "), utf8.RuneError)
-}
 
 // needsQuotes tells whether a character of a value may be taken for the end of
 // it, or be obeyed by a terminal.

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
 )
 
 // Table is what a successor is to know: rows by key, in one memfd that tier 1 holds too.
@@ -101,7 +103,7 @@ func OpenTable(held Held, hold Hold) (*Table, error) {
 		t.file = memory(fds[0])
 		return t, t.read()
 	}
-	fd, err := unix.MemfdCreate(TableKey, unix.MFD_CLOEXEC)
+	fd, err := wire.Memfd(TableKey)
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep anything for a successor: %w", err)
 	}

@@ -8,7 +8,6 @@ package oom
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,7 +48,7 @@ func Open(cgroups string) *Watch {
 		}
 		unix.Close(fd)
 	}
-	return &Watch{counts: -1, last: math.MaxInt64}
+	return &Watch{counts: -1}
 }
 
 // Struck tells, of a process that has just ended, what is to be said of memory

@@ -141,7 +141,10 @@ func (e *endpoints) complain(what string, args ...any) {
 
 // storePrefix begins the keys of what a service has stored among what tier 1 holds;
 // number and name follow, so that a successor knows both.
-func storePrefix(service string) string { return "fdstore/" + service + "/" }
+func storePrefix(service string) string { return storeUnder + service + "/" }
+
+// storeUnder is where all of them are.
+const storeUnder = "fdstore/"
 
 // store keeps the descriptors of one FDSTORE=1, here and in tier 1:
 // sd_pid_notify_with_fds(3).
@@ -184,7 +187,7 @@ func (d *Driver) drop(e *endpoints, gone func(stored) bool) {
 func storedIn(held handover.Held) map[string][]string {
 	keys := map[string][]string{}
 	for key := range held {
-		if rest, ok := strings.CutPrefix(key, "fdstore/"); ok {
+		if rest, ok := strings.CutPrefix(key, storeUnder); ok {
 			service, _, _ := strings.Cut(rest, "/")
 			keys[service] = append(keys[service], key)
 		}

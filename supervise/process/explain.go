@@ -97,7 +97,7 @@ func explainExec(user *rights.User, name, path string, errno syscall.Errno) stri
 	case unix.E2BIG:
 		return fmt.Sprintf("cannot run %q: its arguments and environment are larger than the kernel takes (a variable: 128 KB, all: a quarter of the stack limit)", name)
 	case unix.ETIMEDOUT: // by PID 1
-		return fmt.Sprintf("cannot run %q: it had not begun after 2 s; its file system does not answer, or the machine has too much to do", name)
+		return fmt.Sprintf("cannot run %q: it had not begun after 2 s: its file system does not answer, or the machine is overloaded", name)
 	case unix.ENOENT, unix.ENOEXEC, unix.EACCES:
 	default:
 		return fmt.Sprintf("cannot run %q: %v", name, errno)

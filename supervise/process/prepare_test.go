@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"rlminit/wire"
-
 	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
 )
 
 // What a spawn needs is looked for in its directory, and what is amiss with either is

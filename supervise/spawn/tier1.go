@@ -30,10 +30,11 @@ type Tier1 struct {
 }
 
 // Owner answers for children of tier 1 that are no service's run: jobs, say. The
-// loop calls it, and it never waits.
+// loop calls it, and it never waits. It is an alias, so that serve.Spawns, which does not
+// know this package, can write it out.
 type Owner = interface {
-	// Takes tells whether a child that a predecessor spawned, as its name and
-	// label show, is the owner's, which then answers for it.
+	// Takes tells whether a child that a predecessor spawned, as its name shows, is
+	// the owner's, which then answers for it.
 	Takes(wire.Child) bool
 	// Hear takes what tier 1 says of a spawn: Spawned, SpawnFailed, SpawnStuck,
 	// Exited, Signalled or Cleared. Whoever hears of an exit has it acknowledged.
