@@ -15,8 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/internal/durable"
-	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
 	"rlminit/service"
@@ -24,6 +22,7 @@ import (
 	"rlminit/supervise/handover"
 	"rlminit/supervise/remember"
 	"rlminit/supervise/serve"
+	"rlminit/tests/box"
 	"rlminit/tests/unprivileged"
 )
 
@@ -122,26 +121,10 @@ func (p *place) failing(which func() bool) {
 	})
 }
 
-// recordedAs is the intent that the journal has of a service: what a boot makes of a copy
-// of it.
+// recordedAs is the intent that the journal has of a service.
 func (p *place) recordedAs(name string) service.Intent {
 	p.Helper()
-	copied := p.TempDir()
-	if err := os.CopyFS(filepath.Join(copied, journal.Home), os.DirFS(filepath.Join(p.home, journal.Home))); err != nil {
-		p.Fatal(err)
-	}
-	d, err := durable.Open(copied)
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer d.Close()
-	intents := profiles.NewIntents()
-	j, err := journal.Open(d, journal.Options{Boot: "0123abcd", Folds: map[string]journal.Fold{"intents": intents}})
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer j.Close()
-	return intents.Snapshot().(map[string]service.Intent)[name]
+	return box.Recorded(p.T, p.home)[name]
 }
 
 // What cannot be recorded is refused, but for a stop: that is carried out, and its

@@ -13,12 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/internal/durable"
-	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/volume"
+	"rlminit/tests/box"
 )
 
 // What the volume of a simulation does: it is a real directory, whose disk
@@ -185,31 +184,6 @@ func (s *simulation) volume(v *volume.Volume, alive context.Context, kill func()
 	return store
 }
 
-// wantedBy is what the journal of a volume has, by service: what a boot makes of
-// a copy of it.
-func wantedBy(t *testing.T, home string) map[string]service.Intent {
-	copied := volumeDir(t)
-	defer os.RemoveAll(copied) // there are many in one test
-	if err := os.CopyFS(filepath.Join(copied, journal.Home), os.DirFS(filepath.Join(home, journal.Home))); errors.Is(err, fs.ErrNotExist) {
-		return nil // there is none yet
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	d, err := durable.Open(copied)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	intents := profiles.NewIntents()
-	j, err := journal.Open(d, journal.Options{Boot: "0123abcd", Folds: map[string]journal.Fold{"intents": intents}})
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	defer j.Close()
-	return intents.Snapshot().(map[string]service.Intent)
-}
-
 // volumeDir is a directory for it, in memory where that can be had.
 func volumeDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "rlminit-simulation-")
@@ -233,5 +207,5 @@ func (s *simulation) recorded(name string) (desired service.Intent, seen string)
 			}
 		}
 	}
-	return wantedBy(s.T, s.home)[name], f.Seen
+	return box.Recorded(s.T, s.home)[name], f.Seen
 }

@@ -31,6 +31,7 @@ import (
 	"rlminit/supervise/registry"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
+	"rlminit/tests/box"
 	"rlminit/wire"
 )
 
@@ -392,7 +393,7 @@ func (s *simulation) equip(u *unit) {
 // true of every service at any time.
 func (s *simulation) check() {
 	now, w := s.now, s.world
-	journal, errands := wantedBy(s.T, s.home), w.failures()
+	journal, errands := box.Recorded(s.T, s.home), w.failures()
 	s.homes.agree(journal)
 	now.ask(func() {
 		w.mu.Lock()
@@ -496,12 +497,7 @@ func (s *simulation) end(everything context.Context) {
 	w.note("peace")
 	w.calm()
 	w.mu.Unlock()
-	time.Sleep(time.Minute)
-	synctest.Wait()
-	s.look()
-	s.check()
-	s.published()
-	s.over()
+	s.comesToRest()
 	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
 		var known bool
 		now.ask(func() { known = now.fleet.units[name] != nil })
@@ -549,12 +545,7 @@ func (s *simulation) end(everything context.Context) {
 			}
 		}
 	}
-	time.Sleep(time.Minute)
-	synctest.Wait()
-	s.look()
-	s.check()
-	s.published()
-	s.over()
+	s.comesToRest()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, u := range all {
@@ -565,4 +556,14 @@ func (s *simulation) end(everything context.Context) {
 	for _, b := range w.table {
 		w.fault("spawn %d of %s is left in state %d", b.id, b.name, b.state)
 	}
+}
+
+// comesToRest waits until nothing happens any more, and looks at everything.
+func (s *simulation) comesToRest() {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	s.look()
+	s.check()
+	s.published()
+	s.over()
 }

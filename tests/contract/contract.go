@@ -159,6 +159,7 @@ var All = []Test{
 	{Name: "SupervisorFrozen", Run: SupervisorFrozen},
 	{Name: "StopWithinBudget", Run: StopWithinBudget},
 	{Name: "StopWithFrozenSupervisor", Run: StopWithFrozenSupervisor},
+	{Name: "StopWithKilledSupervisor", Run: StopWithKilledSupervisor},
 	{Name: "StopLeavesNothing", Run: StopLeavesNothing, Root: true},
 	{Name: "ShutdownKeepsIntent", Run: ShutdownKeepsIntent},
 

@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -172,6 +173,36 @@ func StopWithFrozenSupervisor(t *testing.T, start New) {
 	if !strings.Contains(b.Printed(), "main got TERM") {
 		t.Errorf("printed %q", b.Printed())
 	}
+}
+
+// StopWithKilledSupervisor: it is killed in the middle of a stop. Nobody succeeds it; tier 1
+// goes on by itself, and what ran before the stop runs after it.
+func StopWithKilledSupervisor(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`slow: {` + bash(`trap 'echo got TERM; sleep 2; exit 0' TERM; echo ready; while :; do sleep 0.02; done`) + `, log: {tee: on}}`)})
+	b.Must("profile", "create", "alice")
+	b.Await("gateway-alice", "running")
+	logged(b, "slow", "ready")
+	supervisor := b.Supervisor().PID
+	if err := b.Signal(int(syscall.SIGTERM)); err != nil {
+		t.Fatal(err)
+	}
+	box.Eventually(b, long, "it is being stopped", func() (bool, any) {
+		out := b.Printed()
+		return strings.Contains(out, "got TERM"), out
+	})
+	kill(b, "KILL", supervisor)
+	if _, err := b.Ended(9 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.Printed(), "started again") {
+		t.Errorf("a successor was started: %s", b.Printed())
+	}
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.Await("gateway-alice", "running")
+	b.Await("slow", "running")
 }
 
 // StopLeavesNothing: no process of a stopped service is left, not in another
