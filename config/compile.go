@@ -189,8 +189,11 @@ func (k *compiler) noteUnlimited() {
 	}
 	var names []string
 	if c := k.config; c.Gateway != nil {
-		if d, faults := c.GatewayDefinition(c.Gateway.sample(c)); len(faults) == 0 && unmet(d.Limits) {
-			names = append(names, "gateway")
+		samples := c.Gateway.Samples(c)
+		for _, section := range slices.Sorted(maps.Keys(samples)) {
+			if unmet(samples[section].Limits) {
+				names = append(names, section)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.config.Services)) {

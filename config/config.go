@@ -159,22 +159,36 @@ type Main struct {
 	SignalGroup bool   // what is forwarded is for the whole process group
 }
 
-// Gateway is what all profiles share.
+// Gateway is what all profiles share, and the kinds of gateway that they have.
 type Gateway struct {
 	Marker       string         // the file that makes a directory a profile
-	Template     string         // absolute; "" for none
 	StateFile    string         // in the profile's directory
 	ImportState  string         // an application's own; "" for none
-	InitialState service.Intent // of a profile just created
 	FoundState   service.Intent // of one found without a record
 	RemoveAtBoot []string       // relative to the profile's directory; patterns of path.Match
-	Ports        Range          // Low 0: none
+	Ports        Range          // of kinds that have none of their own; Low 0: none
 	HasDefault   bool           // the home directory is the profile "default"
 	User         string         // "auto": each profile has one of its own; "": all have the container's
 	Groups       []string       // supplementary, of these users
 
-	node        document.Node // read anew for each profile
+	// Kinds are the gateways that there can be, by name: the section gateway, which has the
+	// name "", unless it has no command, and those of gateways.
+	Kinds map[string]*Kind
+
 	defaultNode document.Node
+}
+
+// Kind is what the gateways of some profiles are.
+type Kind struct {
+	Name         string         // "": the section gateway
+	Template     string         // absolute; "" for none
+	InitialState service.Intent // of a profile just created
+	Profiles     []string       // which may be of this kind: patterns of path.Match; nil: all
+	AnyCommand   bool           // command: any; each profile has one of its own
+
+	ports Range // where the section has the key
+
+	node document.Node // read anew for each profile
 }
 
 // For is the configuration that holds for a service.

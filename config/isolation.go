@@ -60,8 +60,8 @@ func (k *compiler) isolation(p *wire.Policy) {
 		all[name] = d.Isolation
 	}
 	if g := c.Gateway; g != nil {
-		if d, faults := c.GatewayDefinition(g.sample(c)); len(faults) == 0 {
-			all["gateway"] = d.Isolation
+		for section, d := range g.Samples(c) {
+			all[section] = d.Isolation
 		}
 		if g.HasDefault {
 			p.Unenclosed = service.GatewayPrefix + DefaultProfile

@@ -81,6 +81,7 @@ type parser struct {
 	faults   Faults
 	declared map[string]declaration
 
+	kinds      bool // there is a section gateways
 	beforePUID bool // what remap names counts more than PUID and PGID
 }
 
@@ -101,6 +102,7 @@ func (p *parser) top(f File) {
 	found := reading.Found()
 	n, reading = n.With(p.lookup, "")
 	readAll := "none"
+	p.kinds = !n.Get("gateways").Absent()
 	p.fields(&readAll).Read(n)
 	c.ReadAll = readAll == "all"
 	if n.Get("version").Absent() && (n.IsMapping() || n.Absent() && len(malformed) == 0) {
@@ -150,6 +152,7 @@ func (p *parser) fields(readAll *string) document.Fields {
 		"hooks":    p.hooks,
 		"main":     p.main,
 		"gateway":  p.gateway,
+		"gateways": p.gateways,
 		"services": p.services,
 		"remap":    p.remap,
 		"own":      p.own,
@@ -272,24 +275,27 @@ func (p *parser) service(key, n document.Node, name, prefix string) {
 	p.config.Services[name] = d
 }
 
-// anyGateway stands for the gateways in the set of services; no service can have
-// that name.
-const anyGateway = service.GatewayPrefix
+// anyGateway, with the name of a kind, stands for the gateways of that kind in the set of
+// services; no service can have such a name.
+const anyGateway = "\x00" + service.GatewayPrefix
 
 // checkSet judges the services together, and finds the line of each fault.
 func (p *parser) checkSet() {
 	set := maps.Clone(p.config.Services)
 	if g := p.config.Gateway; g != nil {
-		d := service.Default(anyGateway)
-		n, _ := g.node.With(p.lookup.With(g.sample(p.config).variables(p.config.Home)), "")
-		fields := d.Fields()
-		for _, key := range []string{"requires", "wants", "after"} {
-			if v := n.Get(key); !v.Absent() {
-				fields[key](v) // its own faults are known already
+		for name, k := range g.Kinds {
+			stands := anyGateway + name
+			d := service.Default(stands)
+			n, _ := k.node.With(p.lookup.With(g.sample(p.config, name).variables(p.config.Home)), "")
+			fields := d.Fields()
+			for _, key := range []string{"requires", "wants", "after"} {
+				if v := n.Get(key); !v.Absent() {
+					fields[key](v) // its own faults are known already
+				}
 			}
+			set[stands] = d
+			p.declared[stands] = declaration{k.node, k.Section()}
 		}
-		set[anyGateway] = d
-		p.declared[anyGateway] = declaration{g.node, "gateway"}
 	}
 	for _, f := range service.CheckSet(set) {
 		p.faults = append(p.faults, p.place(f))
@@ -355,8 +361,8 @@ func (p *parser) place(f Fault) Fault {
 	}
 	f.File, f.Line = d.node.File(), max(at.Line(), 1)
 	switch {
-	case f.Service == anyGateway:
-		f.Field, f.Service = "gateway."+key, ""
+	case strings.HasPrefix(f.Service, anyGateway):
+		f.Field, f.Service = d.prefix+"."+key, ""
 	case d.prefix != "":
 		f.Field = d.prefix + f.Field
 	default:

@@ -79,9 +79,9 @@ func TestExampleOfTheDesign(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	g := *c.Gateway
-	g.node, g.defaultNode = g.node.At(""), g.defaultNode.At("")
-	if g.Marker != "profile.yaml" || g.Template != "/etc/rlminit/skel" || g.StateFile != "gateway_state.json" || g.ImportState != "" ||
-		g.InitialState != service.Running || g.FoundState != service.Stopped || !slices.Equal(g.RemoveAtBoot, []string{"gateway.pid"}) ||
+	g.defaultNode = g.defaultNode.At("")
+	if g.Marker != "profile.yaml" || g.Kinds[""].Template != "/etc/rlminit/skel" || g.StateFile != "gateway_state.json" || g.ImportState != "" ||
+		g.Kinds[""].InitialState != service.Running || g.FoundState != service.Stopped || !slices.Equal(g.RemoveAtBoot, []string{"gateway.pid"}) ||
 		g.Ports != (Range{9200, 9799}) || g.Ports.Size() != 600 || !g.HasDefault {
 		t.Errorf("gateway: %+v", g)
 	}
@@ -200,7 +200,7 @@ func TestFaults(t *testing.T) {
 		{"hooks: [{on: [broken], command: [a]}]", `rlminit.yaml:2: hooks[0].on[0]: "broken" is refused; write ready, running, starting, waiting, stopping, stopped, backoff, failed, exited, unhealthy or healthy`},
 		{"hooks: [{on: [], command: [a]}]", `rlminit.yaml:2: hooks[0].on: is empty; write on: [failed]`},
 		{"hooks: [{command: [a]}]", `rlminit.yaml:2: hooks[0]: on is missing; write on: [failed]`},
-		{"gateway: {command: [a], ready: {notify: true}, default: {ready: null}}", `rlminit.yaml:2: gateway.default.ready: is empty, which changes nothing; write another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
+		{"gateway: {command: [a], ready: {notify: true}, default: {ready: null}}", `rlminit.yaml:2: gateway.default.ready: is empty, which changes nothing; write none to switch off what the kind says, another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
 		// As in the design.
 		{"\n\n\nservices:\n  web:\n    command: agent serve\n", `rlminit.yaml:7: services.web.command: "agent serve" is a string; write [agent, serve]`},
 		{"\n\n\nservices:\n  web:\n    command: [agent, serve]\n\n    enviroment: {A: b}\n", `rlminit.yaml:9: services.web: unknown key "enviroment"; did you mean "environment"?`},
@@ -275,7 +275,7 @@ func TestFaults(t *testing.T) {
 }
 
 const serviceKeys = "after, command, control, enabled, env_file, environment, exits, group, groups, health, isolation, limits, log, ready, " +
-	"requires, restart, sandbox, schedule, secrets, sockets, stop, type, umask, user, wants, watchdog, working_dir"
+	"requires, restart, sandbox, schedule, schedules, secrets, sockets, stop, type, umask, user, wants, watchdog, working_dir"
 
 func TestVersion(t *testing.T) {
 	for text, want := range map[string]string{

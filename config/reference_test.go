@@ -91,6 +91,7 @@ func decoderKeys(t *testing.T, dirs ...string) []string {
 	}
 	delete(found, "profile") // of a service.yaml, which rlminit writes
 	delete(found, "port")
+	delete(found, "secrets_version")
 	return slices.Sorted(maps.Keys(found))
 }
 

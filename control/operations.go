@@ -95,6 +95,7 @@ type BeginOperation struct {
 	Verb     string   `json:"verb"`
 	Names    []string `json:"names,omitempty"`
 	State    string   `json:"state,omitempty"`   // only those that are in this state now
+	Kind     string   `json:"kind,omitempty"`    // only gateways of this kind
 	Rolling  int      `json:"rolling,omitempty"` // at most so many out of service at once; 0: in one go
 	SteadyMS int64    `json:"steady_ms,omitempty"`
 	Runtime  bool     `json:"runtime,omitempty"` // stop: leave the intent as it is

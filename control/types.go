@@ -18,6 +18,7 @@ import (
 type Service struct {
 	Name     string     `json:"name"`
 	Profile  *string    `json:"profile"`
+	Kind     *string    `json:"kind"`    // of its profile's gateway; null: it is no profile's
 	Type     string     `json:"type"`    // daemon, oneshot
 	State    string     `json:"state"`   // stopped, waiting, starting, running, stopping, backoff, failed, exited
 	Desired  string     `json:"desired"` // running, stopped
@@ -32,7 +33,13 @@ type Service struct {
 	Port     *int       `json:"port"`
 	UID      *uint32    `json:"uid"` // of its profile's own user; null: it has none, or none yet
 
-	Schedule *Schedule `json:"schedule,omitempty"`
+	// Outdated: its process has older values than its definition or secrets have now, until
+	// it is started again. OutdatedWhy says which.
+	Outdated    bool   `json:"outdated"`
+	OutdatedWhy string `json:"outdated_why,omitempty"`
+
+	Schedule  *Schedule           `json:"schedule,omitempty"`
+	Schedules map[string]Schedule `json:"schedules,omitempty"` // of the commands that are run beside it
 
 	StatusText *string  `json:"status_text,omitempty"` // STATUS= of sd_notify(3)
 	LastLines  []string `json:"last_lines,omitempty"`  // the end of a failed service's log
@@ -198,6 +205,7 @@ type Exit struct {
 // Profile is one element of `profile list --json`.
 type Profile struct {
 	Name        string            `json:"name"`
+	Kind        string            `json:"kind"`
 	Dir         string            `json:"dir"`
 	Service     string            `json:"service"`
 	Port        *int              `json:"port"`
@@ -211,6 +219,8 @@ type Profile struct {
 // CreateProfile is the body of POST /v1/profiles.
 type CreateProfile struct {
 	Name        string            `json:"name"`
+	Kind        string            `json:"kind,omitempty"`    // "": the default
+	Command     []string          `json:"command,omitempty"` // where the kind has command: any
 	Stopped     bool              `json:"stopped,omitempty"`
 	Environment map[string]string `json:"environment,omitempty"`
 	Secrets     map[string]string `json:"secrets,omitempty"` // shown nowhere
@@ -292,6 +302,7 @@ type Operate struct {
 	// With "all": only these, which may be patterns, and only those in this state.
 	Names []string `json:"names,omitempty"`
 	State string   `json:"state,omitempty"`
+	Kind  string   `json:"kind,omitempty"` // only gateways of this kind
 }
 
 // Outcome is the answer to an operation on one service. Problem is null where

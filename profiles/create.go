@@ -12,6 +12,7 @@ import (
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/profiles/archive"
+	"rlminit/profiles/overrides"
 	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
@@ -19,6 +20,8 @@ import (
 
 // Creation says how a profile is created.
 type Creation struct {
+	Kind        string   // "": the default
+	Command     []string // nil: its kind's
 	Environment map[string]string
 	Port        int               // 0: the next free one of the range
 	PortAny     bool              // it need not be in the range
@@ -45,7 +48,7 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 		return Profile{}, false, err
 	}
 	if how.asked = how.Intent; how.Intent == service.IntentNone {
-		how.Intent = settings.InitialState
+		how.Intent = settings.beginning(s.kindOf(how)).InitialState
 		if i := how.Import; i != nil && (i.Desired == string(service.Running) || i.Desired == string(service.Stopped)) {
 			how.Intent = service.Intent(i.Desired)
 		}
@@ -88,6 +91,24 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	return p, err == nil, err
 }
 
+// kindOf is the kind of a profile that is to be made: of a clone that of the profile that
+// it is made of.
+func (s *Store) kindOf(how Creation) string {
+	if how.Clone == "" || how.Clone == Default {
+		return how.Kind
+	}
+	p, err := s.Load(how.Clone)
+	if err != nil {
+		return "" // which the clone then fails with
+	}
+	return p.Kind()
+}
+
+// changes are what a creation says of the profile's own file.
+func (how *Creation) changes() overrides.Changes {
+	return overrides.Changes{Kind: how.Kind, Command: how.Command, Environment: additions(how.Environment)}
+}
+
 // checkFresh refuses a name that reads like a gateway's, which would be that of
 // another profile's service. A profile that has it already keeps it.
 func (s *Store) checkFresh(name string) error {
@@ -116,7 +137,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	}
 	done := s.ports.hold(name)
 	defer func() { done(err == nil) }()
-	port, err := s.ports.take(name, s.ports.wanted(name, how, settings), settings, s.tree.told)
+	port, err := s.ports.take(name, s.ports.wanted(name, how, settings), settings.beginning(s.kindOf(how)).Range, settings, s.tree.told)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -139,7 +160,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 
 // plain tells whether a profile begins with nothing but what is asked for.
 func (how *Creation) plain(settings *Settings) bool {
-	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.Template == ""
+	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.beginning(how.Kind).Template == ""
 }
 
 // createPlain makes such a profile, in one request if no secrets are to be in their
@@ -182,6 +203,7 @@ func (s *Store) createPlain(name, temp string, how Creation, state statefile.Fil
 	f, _ := statefile.Understood(said, nil)
 	list := []Profile{{Name: name, Dir: s.tree.home.Path(dirOf(name)), Record: s.Records.known(name, f), overrides: text}}
 	s.list.settlePorts(list, settings)
+	s.list.settleSecrets(list)
 	return list[0], nil
 }
 
@@ -208,9 +230,9 @@ func (s *Store) furnishAside(name, temp string, how Creation, state statefile.Fi
 	case how.Import != nil:
 		log, err = s.furnisher.unpack(how.Import, temp, settings)
 	case how.Clone != "":
-		err = s.furnisher.clone(how.Clone, temp, how.Environment, settings)
+		err = s.furnisher.clone(how.Clone, temp, how.changes(), settings)
 	default:
-		err = s.furnisher.furnish(temp, settings.Template, how.Environment, settings)
+		err = s.furnisher.furnish(temp, settings.beginning(how.Kind).Template, how.changes(), settings)
 	}
 	if err == nil && how.Text != nil {
 		err = s.furnisher.replace(temp, how.Text)
@@ -268,11 +290,11 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 	switch {
 	case errors.Is(err, ErrNotFound):
 		if how.Port != 0 {
-			if _, err := s.ports.take(name, how.Port, settings, s.tree.told); err != nil {
+			if _, err := s.ports.take(name, how.Port, settings.beginning(how.Kind).Range, settings, s.tree.told); err != nil {
 				return Profile{}, err
 			}
 		}
-		if err := s.furnisher.mark(dir, how.Environment, settings); err != nil {
+		if err := s.furnisher.mark(dir, how.changes(), settings); err != nil {
 			return Profile{}, err
 		}
 		if p, err = s.list.load(name); err != nil {
@@ -286,8 +308,8 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 		return Profile{}, refuse(ErrBroken, "%v", p.Fault)
 	case how.Port != 0 && how.Port != p.Port:
 		return Profile{}, refuse(ErrExists, "profile %q has port %d; a port stays with its profile", name, p.Port)
-	case len(how.Environment) > 0:
-		if err := s.furnisher.writeOverrides(dir, p.overrides, additions(how.Environment)); err != nil {
+	case !how.changes().None():
+		if err := s.furnisher.writeOverrides(dir, p.overrides, how.changes()); err != nil {
 			return Profile{}, err
 		}
 	}

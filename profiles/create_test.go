@@ -107,7 +107,7 @@ func TestAFailedCreateLeavesNothing(t *testing.T) {
 	if err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v %v", entries, err)
 	}
-	v.Configure(Settings{Marker: "m", StateFile: "s", Template: "/no/such/dir", Ports: PortRange{9200, 9200}})
+	v.Configure(Settings{Marker: "m", StateFile: "s", Beginning: Beginning{Template: "/no/such/dir"}, Ports: PortRange{9200, 9200}})
 	if _, _, err := v.Create("alice", Creation{}); err == nil || !strings.Contains(err.Error(), "gateway.template") {
 		t.Errorf("got %v", err)
 	}

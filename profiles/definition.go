@@ -22,10 +22,19 @@ func SettingsOf(c *config.Config) Settings {
 	if g == nil {
 		return Settings{Services: services}
 	}
+	kinds := map[string]Beginning{}
+	for name, k := range g.Kinds {
+		r := g.PortsOf(k)
+		kinds[name] = Beginning{Template: k.Template, InitialState: k.InitialState, Range: PortRange{r.Low, r.High}}
+	}
+	first := Beginning{InitialState: service.Running}
+	if k := g.Kinds[""]; k != nil {
+		first = kinds[""]
+		delete(kinds, "")
+	}
 	return Settings{
-		Marker: g.Marker, Template: g.Template,
+		Marker: g.Marker, Beginning: first, Kinds: kinds,
 		StateFile: g.StateFile, ImportState: g.ImportState,
-		InitialState: g.InitialState,
 		RemoveAtBoot: g.RemoveAtBoot,
 		Ports:        PortRange{g.Ports.Low, g.Ports.High},
 		Held:         held(c),
@@ -66,7 +75,9 @@ func (p Profile) Definition(c *config.Config) (*service.Definition, error) {
 	}
 	of := config.Profile{Name: p.Name, Dir: p.Dir, Port: p.Port}
 	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)
-	if ports := SettingsOf(c).Ports; len(faults) > 0 && p.Port == 0 && ports.size() > 0 {
+	d.SecretsVersion = p.Secrets
+	settings := SettingsOf(c)
+	if ports := settings.beginning(p.Kind()).Range; len(faults) > 0 && p.Port == 0 && ports.size() > 0 {
 		// Is a port all that is missing?
 		of.Port = ports.First
 		if _, others := c.ProfileDefinition(of, p.overridesPath(), p.overrides); len(others) == 0 {
@@ -75,6 +86,9 @@ func (p Profile) Definition(c *config.Config) (*service.Definition, error) {
 	}
 	return d, faults.Err()
 }
+
+// Kind is the kind that the profile's own file names; "": the default.
+func (p Profile) Kind() string { return config.KindIn(p.overrides) }
 
 func (p Profile) overridesPath() string { return p.Dir + "/" + overridesFile }
 

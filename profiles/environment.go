@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"rlminit/internal/document"
+	"rlminit/profiles/overrides"
 	"rlminit/service"
 )
 
@@ -27,7 +28,7 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 		if p.Fault != nil {
 			return refuse(ErrBroken, "%v", p.Fault)
 		}
-		return s.furnisher.writeOverrides(dirOf(name), p.overrides, changes)
+		return s.furnisher.writeOverrides(dirOf(name), p.overrides, overrides.Changes{Environment: changes})
 	})
 }
 

@@ -21,9 +21,9 @@ type furnisher struct {
 }
 
 // newOverrides is the profile.yaml of a profile that overrides nothing yet.
-const newOverrides = `# What this profile overrides of the gateway template: environment, command,
-# restart, ready, health, stop, log; limits may be lowered. A change is taken up
-# by rlminit reload.
+const newOverrides = `# What this profile has of its own: kind, command, environment, env_file, requires,
+# wants, after, ready, health, restart, stop, log, schedules; limits may be lowered.
+# A change is taken up by rlminit reload.
 `
 
 // begin is furnish and replace for a directory that is empty, and whose names are made
@@ -31,8 +31,8 @@ const newOverrides = `# What this profile overrides of the gateway template: env
 // none.
 func begin(steps *durable.Steps, home *durable.Dir, dir string, how Creation, settings *Settings) (text []byte, err error) {
 	text = how.Text
-	if text == nil && (len(how.Environment) > 0 || settings.Marker == overridesFile) {
-		text, err = overrides.SetEnvironment(home.Path(dir+"/"+overridesFile), []byte(newOverrides), additions(how.Environment))
+	if text == nil && (!how.changes().None() || settings.Marker == overridesFile) {
+		text, err = overrides.Set(home.Path(dir+"/"+overridesFile), []byte(newOverrides), how.changes())
 		if err != nil {
 			return nil, refuse(ErrBroken, "%v", err)
 		}
@@ -46,9 +46,9 @@ func begin(steps *durable.Steps, home *durable.Dir, dir string, how Creation, se
 	return text, nil
 }
 
-// furnish puts a template ("": none), the marker and the environment into a directory,
-// each only where it is missing.
-func (f *furnisher) furnish(dir, template string, env map[string]string, settings *Settings) error {
+// furnish puts a template ("": none), the marker and what the profile has of its own into
+// a directory, each only where it is missing.
+func (f *furnisher) furnish(dir, template string, own overrides.Changes, settings *Settings) error {
 	if template != "" {
 		if err := f.copyTemplate(template, dir); err != nil {
 			return err
@@ -67,14 +67,14 @@ func (f *furnisher) furnish(dir, template string, env map[string]string, setting
 	text, err := f.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if len(env) == 0 && settings.Marker != overridesFile {
+		if own.None() && settings.Marker != overridesFile {
 			return nil
 		}
 		text = []byte(newOverrides)
 	case err != nil:
 		return err
 	}
-	return f.writeOverrides(dir, text, additions(env))
+	return f.writeOverrides(dir, text, own)
 }
 
 // copyTemplate copies the template. It is root's, and read each time, so that
@@ -93,18 +93,18 @@ func (f *furnisher) copyTemplate(template, dir string) error {
 
 // mark puts the marker into a directory that lacks it; what else a new profile
 // gets is not forced upon one that somebody has made.
-func (f *furnisher) mark(dir string, env map[string]string, settings *Settings) error {
-	if err := f.furnish(dir, "", env, settings); err != nil {
+func (f *furnisher) mark(dir string, own overrides.Changes, settings *Settings) error {
+	if err := f.furnish(dir, "", own, settings); err != nil {
 		return err
 	}
 	return f.tree.home.SyncDir(dir)
 }
 
-// writeOverrides changes the environment in the text of a profile.yaml and
-// writes it into dir, unless it is there as it should be.
-func (f *furnisher) writeOverrides(dir string, text []byte, changes map[string]*string) error {
+// writeOverrides changes the text of a profile.yaml and writes it into dir, unless it is
+// there as it should be.
+func (f *furnisher) writeOverrides(dir string, text []byte, changes overrides.Changes) error {
 	file := below(dir, overridesFile)
-	changed, err := overrides.SetEnvironment(f.tree.home.Path(file), text, changes)
+	changed, err := overrides.Set(f.tree.home.Path(file), text, changes)
 	if err != nil {
 		return refuse(ErrBroken, "%v", err)
 	}
@@ -145,7 +145,7 @@ func (f *furnisher) replace(dir string, text []byte) error {
 
 // clone copies another profile's files aside, without what is that one's alone:
 // its state, what its jobs keep there, and what is removed at boot.
-func (f *furnisher) clone(from, temp string, env map[string]string, settings *Settings) error {
+func (f *furnisher) clone(from, temp string, own overrides.Changes, settings *Settings) error {
 	if from == Default {
 		return refuse(ErrName, "the profile %q is the home directory itself, and cannot be cloned", from)
 	}
@@ -165,7 +165,7 @@ func (f *furnisher) clone(from, temp string, env map[string]string, settings *Se
 			return err
 		}
 	}
-	return f.furnish(temp, "", env, settings)
+	return f.furnish(temp, "", own, settings)
 }
 
 // unpack puts an archive aside: the profile's files into temp, and those of its

@@ -14,6 +14,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -42,6 +43,7 @@ type Profile struct {
 	// SaveIntent puts it there.
 	Unrecorded bool
 	Fault      error // why it cannot be run; nil: it can
+	Secrets    int   // which of its sets of secrets is in force; 0: it has none
 
 	overrides []byte // profile.yaml; nil: there is none
 }
@@ -73,6 +75,7 @@ type catalogue struct {
 	records   *Records
 	ownership *Ownership
 	ports     *ports
+	secrets   *secrets.Sets
 	primed    atomic.Bool // the ports on the volume are known
 }
 
@@ -132,6 +135,7 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 	slices.SortFunc(list, compare)
 	c.forgetMissing(known, list)
 	c.settlePorts(list, settings)
+	c.settleSecrets(list)
 	if len(names) == 0 {
 		c.primed.Store(true)
 	}
@@ -232,6 +236,7 @@ func (c *catalogue) load(name string) (Profile, error) {
 		list := []Profile{{Name: Default, Dir: c.tree.home.Path(".")}}
 		c.fill(&list[0], c.tree.home, settings, new(atomic.Int64))
 		c.settlePorts(list, settings)
+		c.settleSecrets(list)
 		return list[0], nil
 	}
 	if settings.Marker == "" || checkForm(name) != nil {
@@ -256,6 +261,7 @@ func (c *catalogue) load(name string) (Profile, error) {
 	p.shadow(settings.Services)
 	list := []Profile{*p}
 	c.settlePorts(list, settings)
+	c.settleSecrets(list)
 	return list[0], nil
 }
 
@@ -470,26 +476,49 @@ func (c *catalogue) settlePorts(list []Profile, settings *Settings) {
 			}
 		}
 	}
-	r := settings.Ports
-	var without []string
+	full, without, line := map[PortRange]bool{}, 0, ""
 	for i := range list {
 		p := &list[i]
-		if len(without) == 0 { // else all are taken
+		r := settings.beginning(p.Kind()).Range
+		if !full[r] {
 			p.Port = c.ports.allot(p.Name, r, settings.Held)
 		} else {
 			p.Port = c.ports.of(p.Name)
 		}
 		if p.Port == 0 && r.size() > 0 {
-			without = append(without, p.Name)
+			full[r] = true
+			if without++; without == 1 {
+				line = fullRange(p.Name, r)
+			}
 		}
 		p.Unrecorded = p.Port != p.Record.Port || p.Record.Origin != service.Recorded
 	}
-	if n := len(without); n > 0 {
-		line := fullRange(without[0], r)
-		if n > 1 {
-			line += fmt.Sprintf("; so it is with %d more", n-1)
-		}
+	if without > 1 {
+		line += fmt.Sprintf("; so it is with %d more", without-1)
+	}
+	if line != "" {
 		c.tree.told.once(line)
+	}
+}
+
+// fewProfiles are looked at one by one; of more it is looked first which have secrets.
+const fewProfiles = 8
+
+// settleSecrets tells of every profile in the list which of its sets of secrets counts.
+func (c *catalogue) settleSecrets(list []Profile) {
+	var holders map[string]bool
+	if len(list) > fewProfiles {
+		holders = c.secrets.Holders()
+	}
+	for i := range list {
+		p := &list[i]
+		if holders != nil && !holders[p.Name] {
+			continue
+		}
+		var err error
+		if p.Secrets, err = c.secrets.Version(p.Name); err != nil && p.Fault == nil {
+			p.Fault = err
+		}
 	}
 }
 

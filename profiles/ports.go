@@ -143,7 +143,7 @@ func (p *ports) drop(name string) {
 // wanted is the port that a creation asks for: an import has that of its profile
 // again, if it is one of ours and free.
 func (p *ports) wanted(name string, how Creation, settings *Settings) int {
-	r := settings.Ports
+	r := settings.beginning(how.Kind).Range
 	if how.Port != 0 || how.Import == nil || how.Import.Port < r.First || how.Import.Port > r.Last || settings.Held[how.Import.Port] != "" {
 		return how.Port
 	}
@@ -155,7 +155,7 @@ func (p *ports) wanted(name string, how Creation, settings *Settings) int {
 
 // check refuses a port that was asked for and that no profile is to have.
 func (how *Creation) check(settings *Settings) error {
-	r := settings.Ports
+	r := settings.beginning(how.Kind).Range
 	switch port := how.Port; {
 	case port == 0:
 		return nil
@@ -164,14 +164,17 @@ func (how *Creation) check(settings *Settings) error {
 	case settings.Held[port] != "":
 		return refuse(ErrPortTaken, "port %d belongs to %s; choose another, or leave out --port", port, settings.Held[port])
 	case !how.PortAny && r.size() > 0 && (port < r.First || port > r.Last):
-		return refuse(ErrValue, "port %d is not in gateway.ports, %d-%d; choose one of those, or add --port-any", port, r.First, r.Last)
+		key := "gateway.ports"
+		if _, other := settings.Kinds[how.Kind]; other {
+			key = "gateways." + how.Kind + ".ports"
+		}
+		return refuse(ErrValue, "port %d is not in %s, %d-%d; choose one of those, or add --port-any", port, key, r.First, r.Last)
 	}
 	return nil
 }
 
 // take gives name the port asked for, or one of the range.
-func (p *ports) take(name string, port int, settings *Settings, told *told) (int, error) {
-	r := settings.Ports
+func (p *ports) take(name string, port int, r PortRange, settings *Settings, told *told) (int, error) {
 	if port == 0 {
 		port = p.allot(name, r, settings.Held)
 		if port == 0 && r.size() > 0 {

@@ -45,7 +45,7 @@ func newVolume(t *testing.T, change func(*Settings)) *volume {
 func (v *volume) reopen(change func(*Settings)) {
 	v.t.Helper()
 	settings := Settings{
-		Marker: "profile.yaml", StateFile: "gateway_state.json", InitialState: service.Running,
+		Marker: "profile.yaml", StateFile: "gateway_state.json", Beginning: Beginning{InitialState: service.Running},
 		Ports: PortRange{9200, 9799}, Services: []string{"dashboard", "gateway-taken"},
 	}
 	if change != nil {

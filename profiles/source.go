@@ -53,7 +53,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 			port = state.Port
 		}
 	}
-	if state.Port, err = s.ports.take(name, port, settings, s.tree.told); err != nil {
+	if state.Port, err = s.ports.take(name, port, settings.Ports, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
 	reborn(&state, how.asked, settings)
@@ -98,7 +98,7 @@ func reborn(state *statefile.File, asked service.Intent, settings *Settings) {
 	case asked != service.IntentNone:
 		state.Desired = asked
 	case state.Desired == service.IntentNone:
-		state.Desired = settings.InitialState
+		state.Desired = settings.InitialState // whatever its kind: what it was is recorded as a rule
 	}
 	state.Seen, state.PID, state.StartTime = service.SeenStopped, 0, 0
 }

@@ -23,16 +23,33 @@ import (
 // Settings are what the configuration says about profiles. They may change
 // while rlminit runs.
 type Settings struct {
-	Marker       string         // the file that makes a directory a profile; "": no profiles
-	Template     string         // directory that is copied into a new profile; "": none
-	StateFile    string         // ours, in the profile's directory
-	ImportState  string         // an application's, read where StateFile is missing; "": none
-	InitialState service.Intent // of a profile just created
-	RemoveAtBoot []string       // relative to the profile's directory; patterns
+	Marker       string               // the file that makes a directory a profile; "": no profiles
+	Beginning                         // of the kind default
+	Kinds        map[string]Beginning // of the others, by name
+	StateFile    string               // ours, in the profile's directory
+	ImportState  string               // an application's, read where StateFile is missing; "": none
+	RemoveAtBoot []string             // relative to the profile's directory; patterns
 	Ports        PortRange
 	Held         map[int]string // ports that no profile gets, with what has each: a service, metrics.listen
 	Default      bool           // the home directory itself is the profile "default"
 	Services     []string       // names of static services, which no profile may have
+}
+
+// Beginning is what a new profile of a kind begins with.
+type Beginning struct {
+	Template     string         // directory that is copied into it; "": none
+	InitialState service.Intent // what is wanted of it
+	Range        PortRange      // that its port is from, of another kind than the default
+}
+
+// beginning is that of a kind; of one that is not there it is that of the default.
+func (s *Settings) beginning(kind string) Beginning {
+	if b, there := s.Kinds[kind]; there {
+		return b
+	}
+	b := s.Beginning
+	b.Range = s.Ports
+	return b
 }
 
 // Store is the profiles of one volume: it finds, makes, changes, renames and takes
@@ -103,9 +120,10 @@ func rooms(tree *tree, owners Owners, ports *ports) *Store {
 	records := &Records{tree: tree, ports: ports, earlier: &statefile.Earlier{Path: servicesDir, Most: maxProfiles}, others: map[string]statefile.File{}}
 	records.RefuseIntents(errNoJournal)
 	ownership := &Ownership{tree: tree, records: records, owners: owners}
-	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports}
+	sets := secrets.In(tree.ours, tree.told.once)
+	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports, secrets: sets}
 	return &Store{
-		Records: records, Ownership: ownership, Secrets: secrets.In(tree.ours, tree.told.once), Trash: &Trash{tree, ownership}, BootLog: bootlog.Log{Volume: tree.ours, Now: func() time.Time { return tree.now() }},
+		Records: records, Ownership: ownership, Secrets: sets, Trash: &Trash{tree, ownership}, BootLog: bootlog.Log{Volume: tree.ours, Now: func() time.Time { return tree.now() }},
 		tree: tree, list: list, furnisher: &furnisher{tree: tree, ownership: ownership, list: list}, ports: ports,
 	}
 }

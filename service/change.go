@@ -35,7 +35,7 @@ func NeedsRestart(old, new *Definition) (needed bool, why string) {
 		{"sandbox", old.Sandbox.NoNewPrivs == new.Sandbox.NoNewPrivs &&
 			slices.Equal(old.Sandbox.Capabilities, new.Sandbox.Capabilities)},
 		{"isolation", old.Isolation.equal(new.Isolation)},
-		{"secrets", maps.Equal(old.Secrets, new.Secrets)},
+		{"secrets", maps.Equal(old.Secrets, new.Secrets) && old.SecretsVersion == new.SecretsVersion},
 	} {
 		if !c.same {
 			changed = append(changed, c.field)

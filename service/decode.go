@@ -60,6 +60,8 @@ func Decode(file, name string, data []byte, lookup Lookup) (*Definition, Faults)
 	fields := d.Fields()
 	fields["profile"] = profileName(&d.Profile)
 	fields["port"] = document.Int(&d.Port, 1, 65535)
+	fields["kind"] = document.Word(&d.Kind)
+	fields["secrets_version"] = document.Int(&d.SecretsVersion, 1, 1<<31)
 	fields.Read(top)
 	d.Check(top)
 	return d, reading.Faults()
@@ -87,6 +89,7 @@ func (d *Definition) Fields() document.Fields {
 		"type":        document.OneOf(&d.Type, Daemon, Oneshot),
 		"enabled":     document.Bool(&d.Enabled),
 		"schedule":    readSchedule(&d.Schedule),
+		"schedules":   schedules(&d.Schedules),
 		"control":     document.Bool(&d.Control),
 		"requires":    serviceNames(&d.Requires),
 		"wants":       serviceNames(&d.Wants),

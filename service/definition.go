@@ -19,7 +19,12 @@ import (
 type Definition struct {
 	Name    string // as in status: "gateway-alice", "dashboard"
 	Profile string // the profile it is the gateway of, or ""
+	Kind    string // of that profile's gateway, as gateways has it; "" is the section gateway
 	Port    int    // the profile's port; 0: none
+	// SecretsVersion is which of the sets of secrets the profile has had is in force; 0:
+	// it has none. What runs keeps those that it was given, so another number is another
+	// definition.
+	SecretsVersion int
 
 	Command     []string // an argv; never a shell string
 	User        string   // "" is the configured user; only root-owned configuration may name another
@@ -33,7 +38,10 @@ type Definition struct {
 	Type     Type
 	Schedule *Schedule // nil: none
 	Enabled  bool      // of one with a schedule: whether that runs it
-	Control  bool      // may command the control socket
+	// Schedules are commands that are run as jobs beside the service, by name, while it is
+	// to run.
+	Schedules map[string]Recurring
+	Control   bool // may command the control socket
 
 	Requires, Wants, After []string
 

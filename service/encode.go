@@ -16,7 +16,9 @@ import (
 func Encode(d *Definition) []byte {
 	e := &encoder{}
 	e.word(d.Profile != "", "profile", text(d.Profile))
+	e.word(d.Kind != "", "kind", text(d.Kind))
 	e.word(d.Port != 0, "port", strconv.Itoa(d.Port))
+	e.word(d.SecretsVersion != 0, "secrets_version", strconv.Itoa(d.SecretsVersion))
 	e.word(true, "command", list(d.Command))
 	e.word(d.User != "", "user", text(d.User))
 	e.word(d.Group != "", "group", text(d.Group))
@@ -28,6 +30,7 @@ func Encode(d *Definition) []byte {
 	e.word(true, "type", string(d.Type))
 	e.word(true, "enabled", strconv.FormatBool(d.Enabled))
 	e.schedule(d.Schedule)
+	e.schedules(d.Schedules)
 	e.word(true, "control", strconv.FormatBool(d.Control))
 	e.word(true, "requires", list(d.Requires))
 	e.word(true, "wants", list(d.Wants))
@@ -42,13 +45,29 @@ func (e *encoder) schedule(s *Schedule) {
 	if s == nil {
 		return
 	}
-	e.nested("schedule", func() {
-		e.word(true, "cron", text(s.Cron))
-		e.word(s.Timezone != "", "timezone", text(s.Timezone))
-		e.word(true, "catch_up", string(s.CatchUp))
-		e.word(true, "overlap", string(s.Overlap))
-		e.word(true, "jitter", s.Jitter.String())
-		e.word(true, "timeout", s.Timeout.String())
+	e.nested("schedule", func() { e.recurs(*s) })
+}
+
+func (e *encoder) recurs(s Schedule) {
+	e.word(true, "cron", text(s.Cron))
+	e.word(s.Timezone != "", "timezone", text(s.Timezone))
+	e.word(true, "catch_up", string(s.CatchUp))
+	e.word(true, "overlap", string(s.Overlap))
+	e.word(true, "jitter", s.Jitter.String())
+	e.word(true, "timeout", s.Timeout.String())
+}
+
+func (e *encoder) schedules(all map[string]Recurring) {
+	if len(all) == 0 {
+		return
+	}
+	e.nested("schedules", func() {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			e.nested(quoted(name), func() {
+				e.word(true, "command", list(all[name].Command))
+				e.recurs(all[name].Schedule)
+			})
+		}
 	})
 }
 

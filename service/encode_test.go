@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/schedule"
 	"rlminit/isolate"
 )
 
@@ -78,6 +79,13 @@ func (r random) probe() Probe {
 	return p
 }
 
+func (r random) schedule() Schedule {
+	return Schedule{
+		Cron: []string{"0 3 * * *", "@daily", "*/5 * * * 1-5"}[r.IntN(3)], Timezone: []string{"", "Europe/Berlin"}[r.IntN(2)],
+		CatchUp: schedule.CatchUpNone, Overlap: []Overlap{OverlapSkip, OverlapQueue, OverlapKill}[r.IntN(3)], Jitter: r.duration(), Timeout: time.Second + r.duration(),
+	}
+}
+
 func (r random) definition() *Definition {
 	d := Default("gateway-alice")
 	d.Command = append([]string{"prog"}, r.texts()...)
@@ -86,6 +94,7 @@ func (r random) definition() *Definition {
 	d.Type = []Type{Daemon, Oneshot}[r.IntN(2)]
 	if r.maybe() {
 		d.Profile, d.Port = "alice", 9200+r.IntN(600)
+		d.Kind, d.SecretsVersion = "web", r.IntN(3)
 		d.User, d.Group, d.WorkingDir = "app:staff", "44", "/srv/ $x \"y\""
 		d.Groups = r.words("audio", "44", "video")
 	}
@@ -160,6 +169,14 @@ func (r random) definition() *Definition {
 	if r.maybe() {
 		d.Secrets = map[string]string{"TOKEN": "/run/${x}", "a.b-c_1": "/y"}
 	}
+	if d.User+d.Group == "" && len(d.Groups) == 0 && len(d.Sandbox.Capabilities) == 0 && d.Sandbox.NoNewPrivs { // else it can have none
+		for _, name := range r.words("nightly", "0") {
+			if d.Schedules == nil {
+				d.Schedules = map[string]Recurring{}
+			}
+			d.Schedules[name] = Recurring{Schedule: r.schedule(), Command: append([]string{"job"}, r.texts()...)}
+		}
+	}
 	return d
 }
 
@@ -227,7 +244,7 @@ func TestNeedsRestart(t *testing.T) {
 // TestNeedsRestartKnowsEveryField fails for a field that was added to Definition
 // and not thought of here.
 func TestNeedsRestartKnowsEveryField(t *testing.T) {
-	known := strings.Fields(`Name Profile Port Command User Group Groups WorkingDir Umask Environment EnvFile Type Schedule Enabled Control
+	known := strings.Fields(`Name Profile Kind Port SecretsVersion Command User Group Groups WorkingDir Umask Environment EnvFile Type Schedule Enabled Schedules Control
 		Requires Wants After Restart Exits Ready Health Watchdog Stop Sockets Log Limits Sandbox Isolation Secrets`)
 	var fields []string
 	for f := range reflect.TypeFor[Definition]().Fields() {

@@ -7,55 +7,76 @@ import (
 	"rlminit/internal/document"
 )
 
-// overridable are the fields that a profile.yaml may set, beside limits.
-var overridable = []string{"environment", "command", "restart", "ready", "health", "stop", "log"}
+// own are the keys that a profile's own file may set, beside limits and isolation, which
+// it may only narrow: what `none` for one does, which switches off what the kind says. nil:
+// it cannot be switched off. docs/configuration.md has the same table.
+//
+// A gateway can write that file, so it grants nothing: it has no key for a user or a
+// privilege. Files of env_file are read with the rights of the profile's user.
+var own = map[string]func(d, plain *Definition){
+	"command":     nil,
+	"environment": func(d, _ *Definition) { d.Environment = nil },
+	"env_file":    func(d, _ *Definition) { d.EnvFile = nil },
+	"requires":    func(d, _ *Definition) { d.Requires = nil },
+	"wants":       func(d, _ *Definition) { d.Wants = nil },
+	"after":       func(d, _ *Definition) { d.After = nil },
+	"ready":       func(d, _ *Definition) { d.Ready = nil },
+	"health":      func(d, _ *Definition) { d.Health = nil },
+	"schedules":   func(d, _ *Definition) { d.Schedules = nil },
+	"restart":     func(d, _ *Definition) { d.Restart.Policy = RestartNo },
+	"stop":        func(d, plain *Definition) { d.Stop = plain.Stop },
+	"log":         func(d, plain *Definition) { d.Log = plain.Log },
+}
 
-// Override is base as a profile.yaml changes it. A gateway can write that file,
-// so it grants nothing: it has no key for a user or a privilege, and limits only
-// go down. Variables are set over those of base; in restart, ready, health, stop
-// and log what is not named stays; isolation only gets closer. An empty file changes nothing.
+// KindKey is the key of a profile.yaml that names the profile's kind.
+const KindKey = "kind"
+
+// Override is base as a profile.yaml changes it. Variables and schedules are set over
+// those of base; in restart, ready, health, stop and log what is not named stays; lists
+// and command take the place of base's; isolation only gets closer, and limits only go
+// down. An empty file changes nothing.
 //
 // lookup must give only what the gateway's own environment holds.
 func Override(base *Definition, file string, data []byte, lookup Lookup) (*Definition, Faults) {
 	doc, _ := document.Parse(file, data)
 	n, reading := doc.Read(lookup)
-	Over(reading, nil)
-	d := override(base, n, nil)
+	d := OverrideAt(base, n, reading, nil)
 	return d, reading.Faults()
 }
 
-// OverrideAt is Override where what a profile.yaml would say is a mapping in
-// another file, beside keys that are that file's own.
-func OverrideAt(base *Definition, n document.Node, lookup Lookup, others []string) (*Definition, Faults) {
-	n, reading := n.With(lookup, "")
+// OverrideAt is Override where what a profile.yaml would say stands at n, of a reading,
+// beside keys that are others' than a definition's.
+func OverrideAt(base *Definition, n document.Node, reading *document.Reading, others []string) *Definition {
 	Over(reading, others)
-	d := override(base, n, others)
-	return d, reading.Found()
-}
-
-// Over has a pass read a definition that counts over another one, where null and {} are
-// faults. An environment may be empty: that is one without the variables it has had. So
-// may the keys that are others' than a definition's.
-func Over(r *document.Reading, others []string) {
-	instead := map[string]string{
-		"environment": "",
-		"ready":       `another probe, such as {tcp: "127.0.0.1:${PORT}"}`,
-		"health":      `{action: none} to leave an unhealthy gateway as it is, or another probe`,
-		"restart":     `"no", on-failure or always`,
-	}
-	for _, key := range others {
-		instead[key] = ""
-	}
-	r.Over(instead)
-}
-
-func override(base *Definition, n document.Node, others []string) *Definition {
 	d := new(*base)
 	fields, refused := overrides(d, others)
 	fields.ReadRefusing(n, refused)
 	d.Check(n)
 	return d
 }
+
+// Over has a pass read a definition that counts over another one, where null and {} are
+// faults. An environment may be empty: that is one without the variables it has had. So
+// may the keys that are others' than a definition's.
+func Over(r *document.Reading, others []string) {
+	instead := map[string]string{}
+	for key, off := range own {
+		if off != nil {
+			instead[key] = "none to switch off what the kind says"
+		}
+	}
+	instead["environment"] = ""
+	instead["ready"] += `, another probe, such as {tcp: "127.0.0.1:${PORT}"}`
+	instead["health"] += ", another probe"
+	instead["restart"] = `"no", on-failure or always`
+	for _, key := range others {
+		instead[key] = ""
+	}
+	r.Over(instead)
+}
+
+// isNone is true for the word that switches off what a kind says.
+func isNone(n document.Node) bool { return !n.Describes() && n.IsScalar() && n.Raw() == "none" }
 
 // OverrideFields are the keys of a profile.yaml.
 func OverrideFields() document.Fields {
@@ -69,19 +90,38 @@ func OverrideFields() document.Fields {
 func overrides(d *Definition, others []string) (document.Fields, map[string]string) {
 	all := d.Fields()
 	fields := document.Fields{"limits": lower(&d.Limits), "isolation": narrow(&d.Isolation)}
+	fields[KindKey] = document.Word(new(string)) // it was read before, for base is of that kind
 	for _, name := range others {
 		fields[name] = func(document.Node) {}
 	}
 	refused := map[string]string{}
 	for name, set := range all {
+		off, may := own[name]
 		switch {
-		case slices.Contains(overridable, name):
+		case may && off == nil:
 			fields[name] = set
+		case may:
+			fields[name] = orNone(set, func() { off(d, Default(d.Name)) })
 		case name != "limits" && name != "isolation" && !slices.Contains(others, name):
 			refused[name] = "a profile may not set it; it belongs in rlminit.yaml"
 		}
 	}
 	return fields, refused
+}
+
+// orNone is set, or off for `none`.
+func orNone(set document.Setter, off func()) document.Setter {
+	return func(n document.Node) {
+		if isNone(n) {
+			off()
+			return
+		}
+		if n.Describes() {
+			word := ""
+			document.OneOf(&word, "none")(n)
+		}
+		set(n)
+	}
 }
 
 // lower reads limits, each of which must be at most what is there.

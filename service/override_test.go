@@ -57,6 +57,34 @@ limits: {nofile: "50:200", memory: 50MB, pids: 50, nproc: 10}
 	}
 }
 
+// `none` for a key switches off what the kind says.
+func TestNone(t *testing.T) {
+	base := gateway(t)
+	base.Requires, base.Wants, base.After, base.EnvFile = []string{"db"}, []string{"a"}, []string{"b"}, []string{"/etc/env"}
+	base.Health = &Health{Probe: Probe{TCP: "127.0.0.1:1"}}
+	base.Schedules = map[string]Recurring{"nightly": {Command: []string{"a"}}, "hourly": {Command: []string{"b"}}}
+	base.Log.MaxFiles, base.Stop.Timeout = 3, time.Hour
+	text := "schedules: {nightly: none}\n"
+	got, faults := Override(base, "p", []byte(text), vars)
+	if _, there := got.Schedules["nightly"]; len(faults) > 0 || there || len(got.Schedules) != 1 || len(base.Schedules) != 2 {
+		t.Errorf("%v %v", faults, got.Schedules)
+	}
+	want := Default(base.Name)
+	want.Command, want.Limits = base.Command, base.Limits
+	want.Restart = base.Restart
+	want.Restart.Policy = RestartNo
+	text = ""
+	for key, off := range own {
+		if off != nil {
+			text += key + ": none\n"
+		}
+	}
+	got, faults = Override(base, "p", []byte(text), vars)
+	if len(faults) > 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\ngot  %+v\nwant %+v", faults, got, want)
+	}
+}
+
 func TestEmptyOverride(t *testing.T) {
 	for _, text := range []string{"", "# nothing yet\n", "{}", "---\n", "environment:\n", "environment: {}\n"} {
 		got, faults := Override(gateway(t), "profile.yaml", []byte(text), nil)
@@ -75,9 +103,9 @@ func TestOverrideGrantsNothing(t *testing.T) {
 		{"groups: [root]", "p:1: groups: " + no},
 		{"sandbox: {no_new_privs: false}", "p:1: sandbox: " + no},
 		{"control: true", "p:1: control: " + no},
-		{"enabled: false\nrequires: [db]", "p:1: enabled: " + no + "\np:2: requires: " + no},
+		{"enabled: false\nsandbox: {}", "p:1: enabled: " + no + "\np:2: sandbox: " + no},
 		{"sockets: []", "p:1: sockets: " + no},
-		{"env_file: [/etc/shadow]", "p:1: env_file: " + no},
+		{"env_file: none\nschedule: {cron: '@daily'}", "p:2: schedule: " + no},
 		{"working_dir: /", "p:1: working_dir: " + no},
 		{"umask: 0", "p:1: umask: " + no},
 		{"watchdog: 1s", "p:1: watchdog: " + no},
@@ -85,14 +113,19 @@ func TestOverrideGrantsNothing(t *testing.T) {
 		{"exits: {success: [1]}", "p:1: exits: " + no},
 		{"type: oneshot", "p:1: type: " + no},
 		{"comand: [a]", `p:1: unknown key "comand"; did you mean "command"?`},
-		{"port: 80", `p:1: unknown key "port"; the keys here are command, environment, health, isolation, limits, log, ready, restart, stop`},
+		{"port: 80", `p:1: unknown key "port"; the keys here are after, command, env_file, environment, health, isolation, kind, limits, log, ready, requires, restart, schedules, stop, wants`},
 		{"a", `p:1: "a" is a string; write a mapping, key: value`},
 		{"[a]", `p:1: is a list; write a mapping, key: value`},
 		{"command: rm -rf", `p:1: command: "rm -rf" is a string; write [rm, -rf]`},
-		{"ready: null", `p:1: ready: is empty, which changes nothing; write another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
-		{"ready: {}", `p:1: ready: is empty, which changes nothing; write another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
-		{"health: ~", `p:1: health: is empty, which changes nothing; write {action: none} to leave an unhealthy gateway as it is, or another probe, or take it out`},
-		{"restart:\n  limit:\nstop: {}", "p:2: restart.limit: is empty, which changes nothing; write a value, or take it out\np:3: stop: is empty, which changes nothing; write a value, or take it out"},
+		{"ready: null", `p:1: ready: is empty, which changes nothing; write none to switch off what the kind says, another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
+		{"ready: {}", `p:1: ready: is empty, which changes nothing; write none to switch off what the kind says, another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
+		{"health: ~", `p:1: health: is empty, which changes nothing; write none to switch off what the kind says, another probe, or take it out`},
+		{"restart:\n  limit:\nstop: {}", "p:2: restart.limit: is empty, which changes nothing; write a value, or take it out\np:3: stop: is empty, which changes nothing; write none to switch off what the kind says, or take it out"},
+		{"command: none", `p:1: command: "none" is a string; write [none]`},
+		{"requires: {}", "p:1: requires: is empty, which changes nothing; write none to switch off what the kind says, or take it out"},
+		{"schedules: {nightly: {cron: '@daily'}}", "p:1: schedules.nightly: command is missing; write command: [prog, arg]"},
+		{"schedules: {nightly: {command: [a]}}", "p:1: schedules.nightly: cron is missing; write cron: \"0 3 * * *\""},
+		{"schedules: {nightly: null}", `p:1: schedules.nightly: is empty; write {cron: "0 3 * * *", command: [prog, arg]}, or none`},
 		{"command:", "p:1: command: is empty, which changes nothing; write a value, or take it out"},
 		{"limits: {nofile: 150}", "p:1: limits.nofile: 150 is above 100; a profile may only lower limits"},
 		{"limits: {nofile: '100:201'}", "p:1: limits.nofile: 201 is above 200; a profile may only lower limits"},

@@ -151,9 +151,10 @@ func check(file string) (note string, err error) {
 // limits says which restart limits of a configuration do not hold what they seem to.
 func limits(c *config.Config) (note string) {
 	if g := c.Gateway; g != nil {
-		// A configuration that was read has no fault in it.
-		d, _ := c.GatewayDefinition(config.Profile{Name: "sample", Dir: config.ProfileDir(c.Home, "sample"), Port: g.Ports.Low})
-		note = limit("gateway", d)
+		samples := g.Samples(c)
+		for _, section := range slices.Sorted(maps.Keys(samples)) {
+			note += limit(section, samples[section])
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		note += limit("services."+name, c.Services[name])
@@ -314,7 +315,7 @@ func checkProfile(file, dir string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	profile := config.Profile{Name: filepath.Base(dir), Dir: dir, Port: c.Gateway.Ports.Low}
+	profile := config.Profile{Name: filepath.Base(dir), Dir: dir, Port: c.Gateway.PortsOf(c.Gateway.KindNamed(config.KindIn(data))).Low}
 	here := filepath.Dir(dir) == filepath.Join(c.Home, config.ProfilesDir)
 	if here {
 		if err := profiles.CheckName(profile.Name, profiles.SettingsOf(c).Services); err != nil {

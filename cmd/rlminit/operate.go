@@ -49,6 +49,7 @@ func (o *operation) flags(t *terminal, cmd *cobra.Command) {
 		all = "every service that is meant to run, in the order of their dependencies; what is stopped stays so"
 	}
 	f.BoolVar(&o.all, "all", false, all)
+	f.StringVar(&o.options.Kind, "kind", "", "only gateways of this `KIND`")
 	f.StringVar(&o.options.State, "state", "", "only those that are in this `STATE` now, such as failed or unhealthy")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
 	forPrograms(t, cmd, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
@@ -75,7 +76,7 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 		return misplaced(cmd, names[:1], misused(cmd, "--all cannot be combined with names such as %q", names[0]))
 	case o.all:
 		names = []string{control.All}
-	case len(names) == 0 && o.options.State != "":
+	case len(names) == 0 && (o.options.State != "" || o.options.Kind != ""):
 		names = []string{control.All}
 		o.all = true
 	case len(names) == 0:
@@ -129,7 +130,7 @@ func (o *operation) carryOut(ctx context.Context, t *terminal, client *control.C
 		return o.begin(ctx, t, client, names)
 	}
 	of := names[0] // a single one, as it is
-	if o.all || len(names) > 1 || o.options.State != "" || strings.ContainsAny(of, "*?[") {
+	if o.all || len(names) > 1 || o.options.State != "" || o.options.Kind != "" || strings.ContainsAny(of, "*?[") {
 		of = control.All
 	}
 	if of == control.All && !o.all {
@@ -168,7 +169,7 @@ func (o *operation) carryOut(ctx context.Context, t *terminal, client *control.C
 // end.
 func (o *operation) begin(ctx context.Context, t *terminal, client *control.Client, names []string) error {
 	how := control.BeginOperation{
-		Verb: o.verb, Names: names, State: o.options.State, Runtime: o.options.Runtime,
+		Verb: o.verb, Names: names, State: o.options.State, Kind: o.options.Kind, Runtime: o.options.Runtime,
 		Rolling: o.rolling,
 	}
 	if o.rolling > 0 {

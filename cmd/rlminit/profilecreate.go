@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rlminit/control"
 	"rlminit/service"
@@ -14,16 +17,22 @@ import (
 func profileCreateVerb(t *terminal) *cobra.Command {
 	o := &operation{verb: "start"}
 	var env, secret []string
+	var command rest
 	body := control.CreateProfile{}
 	cmd := &cobra.Command{
-		Use:   "create NAME…",
+		Use:   "create NAME… [--command PROG ARG…]",
 		Short: "create profiles and start their gateways",
 		Long: `Makes the profile's directory on the volume from the template, records the
 profile, starts its gateway and waits until it is ready. A gateway without a
 readiness probe must have run for 50 ms. A name has 1 to 64 of a-z, 0-9, _ and
 -, and begins with a letter or digit, but not with gateway-. With several names
-each one is tried, even if another fails.`,
+each one is tried, even if another fails. --kind says of which kind the gateway
+is (gateways.KIND in rlminit.yaml). A kind with command: any has no command of
+its own: all that follows --command is the profile's, flags too, so write it
+last.`,
 		Example: `  rlminit profile create alice
+  rlminit profile create web1 web2 --kind web
+  rlminit profile create job --kind script --command sh -c 'exec sleep 60'
   rlminit profile create carol dave erin --env CHANNEL=next
   rlminit profile create bob --stopped --env LANG=C --port 9300
   rlminit profile create carol --secret TOKEN=- <token`,
@@ -33,6 +42,9 @@ each one is tried, even if another fails.`,
 				return err
 			}
 			if body.Secrets, err = secrets(t, cmd, secret); err != nil {
+				return err
+			}
+			if body.Command, err = command.of(cmd, &args); err != nil {
 				return err
 			}
 			names := once(args)
@@ -52,15 +64,70 @@ each one is tried, even if another fails.`,
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&body.Kind, "kind", "", "the `KIND` of its gateway (default: default, the section gateway)")
+	command.flag(f, "its own command: PROG and all that follows; for a kind with command: any")
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
 	f.StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, in its environment; may be repeated")
 	f.StringArrayVar(&secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=@FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
 	f.BoolVar(&body.PortAny, "port-any", false, "allow a --port outside of gateway.ports")
-	f.BoolVar(&body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --env and --secret say")
+	f.BoolVar(&body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --kind, --command, --env and --secret say")
 	o.waitFlags(t, cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
+}
+
+// rest is a flag that takes all that follows it on the command line.
+type rest struct {
+	flags *pflag.FlagSet
+	first string // --command=PROG
+	given bool
+	at    int // how many arguments stand before it
+}
+
+func (r *rest) String() string { return "" }
+func (r *rest) Type() string   { return "" }
+
+func (r *rest) Set(text string) error {
+	if r.given {
+		return errors.New("it can be given only once")
+	}
+	r.given, r.at = true, r.flags.NArg()
+	if r.first = text; text == nothing {
+		r.first = ""
+	}
+	r.flags.SetInterspersed(false) // what follows is an argument, whatever it begins with
+	return nil
+}
+
+// nothing is the value of the flag without =, which no program is called.
+const nothing = "\x00"
+
+func (r *rest) flag(f *pflag.FlagSet, usage string) {
+	r.flags = f
+	f.Var(r, "command", usage)
+	f.Lookup("command").NoOptDefVal = nothing
+}
+
+// of is the command, which is taken out of the arguments; nil: none was given.
+func (r *rest) of(cmd *cobra.Command, args *[]string) ([]string, error) {
+	if !r.given {
+		return nil, nil
+	}
+	command := slices.Clone((*args)[r.at:])
+	*args = (*args)[:r.at]
+	if r.first != "" {
+		command = append([]string{r.first}, command...)
+	}
+	switch {
+	case len(*args) == 0:
+		return nil, misused(cmd, "NAME stands before --command, which takes all that follows it")
+	case len(command) == 0 || command[0] == "":
+		return nil, misused(cmd, "--command is followed by nothing; write --command PROG ARG…")
+	case len(command) == 1 && strings.ContainsAny(command[0], " \t"):
+		return nil, misused(cmd, "%q is one word; write --command %s, or --command sh -c %q", command[0], strings.Join(strings.Fields(command[0]), " "), command[0])
+	}
+	return command, nil
 }
 
 // secrets reads the secrets that --secret names, each byte of them. It takes no value from

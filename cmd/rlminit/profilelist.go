@@ -12,6 +12,7 @@ import (
 
 func profileListVerb(t *terminal) *cobra.Command {
 	var trash bool
+	var kind string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the profiles",
@@ -24,16 +25,20 @@ func profileListVerb(t *terminal) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if kind != "" {
+				profiles = slices.DeleteFunc(profiles, func(p control.Profile) bool { return p.Kind != kind })
+			}
 			return answer(t, profiles, func() {
 				b := new(table)
-				b.header("NAME", "STATE", "DESIRED", "PORT", "DIR")
+				b.header("NAME", "KIND", "STATE", "DESIRED", "PORT", "DIR")
 				for _, p := range profiles {
-					b.row(p.Name, cell{p.State, stateColour(p.State)}, p.Desired, number(p.Port), p.Dir)
+					b.row(p.Name, p.Kind, cell{p.State, stateColour(p.State)}, p.Desired, number(p.Port), p.Dir)
 				}
 				b.writeOr(t, "no profile yet; rlminit profile create NAME makes one\n")
 			})
 		}),
 	}
+	cmd.Flags().StringVar(&kind, "kind", "", "only those of this `KIND`")
 	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted and can be restored")
 	return forPrograms(t, cmd, "write a JSON array")
 }

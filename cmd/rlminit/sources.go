@@ -49,7 +49,7 @@ func sourced(d control.Definition, s control.Service) (fields []sourcedField, un
 		field := sourcedField{Field: f}
 		if unknown == nil {
 			from := fromDefault
-			if f.Field == "profile" || f.Field == "port" {
+			if f.Field == "profile" || f.Field == "port" || f.Field == "secrets_version" {
 				from = "profile"
 			}
 			for _, section := range sections {
@@ -141,7 +141,9 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		if d.Profile == profiles.Default {
 			add(main.Name, main.Data, "gateway", "default")
 		}
-		add(main.Name, main.Data, "gateway")
+		if k := c.Gateway.KindNamed(config.KindIn(text)); k != nil {
+			add(main.Name, main.Data, strings.Split(k.Section(), ".")...)
+		}
 		definition, faults = c.ProfileDefinition(p, path, text)
 	default:
 		for _, file := range bundle.Files[1:] {

@@ -14,6 +14,7 @@ import (
 
 type statusFlags struct {
 	watch, quiet, wide bool
+	kind               string // only gateways of this kind; "": all
 }
 
 func statusVerb(t *terminal) *cobra.Command {
@@ -47,7 +48,10 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 			}
 			client := t.open()
 			names = once(names)
-			if flags.quiet && len(names) == 0 {
+			if len(names) > 0 && flags.kind != "" {
+				return misused(cmd, "--kind cannot be combined with names such as %q", names[0])
+			}
+			if flags.quiet && len(names) == 0 && flags.kind == "" {
 				return allWell(cmd.Context(), client)
 			}
 			if flags.watch {
@@ -58,6 +62,7 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 	}
 	f := cmd.Flags()
 	forPrograms(t, cmd, "write a JSON array")
+	f.StringVar(&flags.kind, "kind", "", "only gateways of this `KIND`")
 	f.BoolVar(&flags.wide, "wide", false, "with memory, CPU time and processes, and rlminit's own")
 	f.BoolVarP(&flags.watch, "watch", "w", false, "show it again at every change, until interrupted")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print nothing; the exit code tells")
@@ -66,7 +71,7 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 
 // showStatus shows services once.
 func showStatus(ctx context.Context, t *terminal, client *control.Client, names []string, flags statusFlags) error {
-	services, err := fetch(ctx, t, client, names)
+	services, err := flags.fetch(ctx, t, client, names)
 	if flags.wide && services != nil {
 		var unseen error
 		if services, unseen = measure(services, len(names) == 0); err == nil {
@@ -88,6 +93,19 @@ func showStatus(ctx context.Context, t *terminal, client *control.Client, names 
 		}
 	}
 	return err
+}
+
+// fetch is fetch, of one kind if that is asked for.
+func (f statusFlags) fetch(ctx context.Context, t *terminal, client *control.Client, names []string) ([]control.Service, error) {
+	services, err := fetch(ctx, t, client, names)
+	if f.kind == "" || services == nil {
+		return services, err
+	}
+	services = slices.DeleteFunc(services, func(s control.Service) bool { return s.Kind == nil || *s.Kind != f.kind })
+	if len(services) == 0 && err == nil {
+		return nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no gateway is of the kind %q; rlminit profile list shows the kind of each", f.kind))
+	}
+	return services, err
 }
 
 // fetch asks for the named services, or for all. A name that is not there is
@@ -183,6 +201,10 @@ func statusTable(services []control.Service, wide bool) *table {
 	if pressed {
 		header = append(header, "PRESSURE")
 	}
+	kinds := slices.ContainsFunc(services, func(s control.Service) bool { return s.Kind != nil && *s.Kind != "default" })
+	if kinds {
+		header = append(header, "KIND")
+	}
 	header = append(header, "RESTARTS", "PORT")
 	if wide {
 		header = append(header, "UID")
@@ -195,6 +217,9 @@ func statusTable(services []control.Service, wide bool) *table {
 		}
 		if pressed {
 			row = append(row, pressureText(s.Usage))
+		}
+		if kinds {
+			row = append(row, kindText(s.Kind))
 		}
 		row = append(row, s.Restarts, number(s.Port))
 		if wide {
@@ -217,6 +242,14 @@ func stateCell(s control.Service) cell {
 	return cell{s.State, stateColour(s.State)}
 }
 
+// kindText is the kind of a profile's gateway.
+func kindText(kind *string) string {
+	if kind == nil {
+		return "-"
+	}
+	return printable(*kind)
+}
+
 // own is the uid of a profile's own user.
 func own(uid *uint32) string {
 	if uid == nil {
@@ -229,6 +262,8 @@ func own(uid *uint32) string {
 // says of itself, else how it last ended; and of one with a schedule, when that runs it.
 func remark(s control.Service) string {
 	switch {
+	case s.Outdated:
+		return printable("outdated: " + s.OutdatedWhy + "; rlminit restart " + shortName(s))
 	case s.Schedule != nil:
 		text := recurrence(s.Schedule)
 		if s.Reason != nil && *s.Reason != "" {

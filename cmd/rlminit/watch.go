@@ -39,7 +39,7 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 	}
 	var shown []control.Service
 	for polls := false; ; {
-		services, err := fetch(ctx, t, client, names)
+		services, err := flags.fetch(ctx, t, client, names)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -14,11 +14,20 @@ import (
 	"rlminit/internal/document"
 )
 
-// SetEnvironment changes the mapping "environment" of the YAML text of file, and leaves
-// the rest, comments included. A value of nil removes its variable; another is taken as
-// it is: a $ is written as $$, so that nothing in it is expanded.
-func SetEnvironment(file string, text []byte, changes map[string]*string) ([]byte, error) {
-	if len(changes) == 0 {
+// Changes are what is set in a profile.yaml. Each value is taken as it is: a $ is written
+// as $$, so that nothing in it is expanded.
+type Changes struct {
+	Kind        string             // "": the one that it names stays
+	Command     []string           // nil: the one that it has stays
+	Environment map[string]*string // by variable; nil removes one
+}
+
+// None tells whether nothing is changed.
+func (c Changes) None() bool { return c.Kind == "" && c.Command == nil && len(c.Environment) == 0 }
+
+// Set changes the YAML text of file, and leaves the rest, comments included.
+func Set(file string, text []byte, changes Changes) ([]byte, error) {
+	if changes.None() {
 		return text, nil
 	}
 	if _, faults := document.Parse(file, text); len(faults) > 0 {
@@ -28,14 +37,31 @@ func SetEnvironment(file string, text []byte, changes map[string]*string) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", file, err)
 	}
-	env, err := environmentNode(file, doc)
-	if err != nil {
-		return nil, err
+	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, document.Fault{File: file, Line: top.Line, Text: "it is not a mapping; write key: value lines"}
 	}
-	for _, key := range slices.Sorted(maps.Keys(changes)) {
-		setKey(env, key, changes[key])
+	if changes.Kind != "" {
+		setNode(top, "kind", literal(changes.Kind))
 	}
-	env.Style = 0 // {} would stay on one line
+	if changes.Command != nil {
+		command := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for _, word := range changes.Command {
+			command.Content = append(command.Content, literal(word))
+		}
+		setNode(top, "command", command)
+	}
+	if len(changes.Environment) > 0 {
+		env, err := environmentNode(file, top)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range slices.Sorted(maps.Keys(changes.Environment)) {
+			setKey(env, key, changes.Environment[key])
+		}
+		env.Style = 0 // {} would stay on one line
+	}
+	top.Style = 0
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
@@ -76,11 +102,7 @@ func commentsOf(text []byte) string {
 }
 
 // environmentNode is the mapping of the key environment, made if need be.
-func environmentNode(file string, doc *yaml.Node) (*yaml.Node, error) {
-	top := doc.Content[0]
-	if top.Kind != yaml.MappingNode {
-		return nil, document.Fault{File: file, Line: top.Line, Text: "it is not a mapping; write key: value lines"}
-	}
+func environmentNode(file string, top *yaml.Node) (*yaml.Node, error) {
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		if top.Content[i].Value != "environment" {
 			continue
@@ -88,6 +110,9 @@ func environmentNode(file string, doc *yaml.Node) (*yaml.Node, error) {
 		env := top.Content[i+1]
 		if env.Kind == yaml.ScalarNode && env.Tag == "!!null" {
 			*env = yaml.Node{Kind: yaml.MappingNode, HeadComment: env.HeadComment, LineComment: env.LineComment}
+		}
+		if env.Kind == yaml.ScalarNode && env.Value == "none" {
+			return nil, document.Fault{File: file, Line: env.Line, Field: "environment", Text: "is none, which switches off what the kind says; to set a variable beside that, edit the file"}
 		}
 		if env.Kind != yaml.MappingNode {
 			return nil, document.Fault{File: file, Line: env.Line, Field: "environment", Text: "is not a mapping; write NAME: value lines below it"}
@@ -102,23 +127,29 @@ func environmentNode(file string, doc *yaml.Node) (*yaml.Node, error) {
 
 // setKey sets or, with nil, removes a key of a mapping.
 func setKey(m *yaml.Node, key string, value *string) {
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value != key {
-			continue
-		}
-		if value == nil {
-			m.Content = slices.Delete(m.Content, i, i+2)
-		} else {
-			old := m.Content[i+1]
-			fresh := literal(*value)
-			fresh.HeadComment, fresh.LineComment, fresh.FootComment = old.HeadComment, old.LineComment, old.FootComment
-			m.Content[i+1] = fresh
-		}
+	if value != nil {
+		setNode(m, key, literal(*value))
 		return
 	}
-	if value != nil {
-		m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, literal(*value))
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			m.Content = slices.Delete(m.Content, i, i+2)
+			return
+		}
 	}
+}
+
+// setNode sets a key of a mapping, and keeps the comments beside its value.
+func setNode(m *yaml.Node, key string, value *yaml.Node) {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			old := m.Content[i+1]
+			value.HeadComment, value.LineComment, value.FootComment = old.HeadComment, old.LineComment, old.FootComment
+			m.Content[i+1] = value
+			return
+		}
+	}
+	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 }
 
 // literal is a string that is neither expanded nor taken for another type.

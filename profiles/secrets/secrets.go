@@ -68,6 +68,19 @@ func (s *Sets) Version(profile string) (number int, err error) {
 	return number, err
 }
 
+// Holders are the names under which something lies; nil: that cannot be told.
+func (s *Sets) Holders() map[string]bool {
+	entries, err := s.dir.ReadDir(Home, maxNames)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		names[e.Name] = true
+	}
+	return names
+}
+
 // Of are those that a profile was given, by name.
 func (s *Sets) Of(profile string) (map[string]string, error) {
 	number, err := s.Version(profile)

@@ -103,7 +103,7 @@ func (v *Services) bare(p registry.Proposal, state *machine.State, wants core.Wa
 		process: launched{launch: &spawn.Launch{}},
 	}
 	u.definition = service.Default(p.Name)
-	u.definition.Profile = p.Profile
+	u.definition.Profile, u.definition.Kind = p.Profile, p.Kind
 	if p.Fault == "" {
 		u.definition = p.Value
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/durable"
 	"rlminit/internal/redact"
@@ -141,7 +142,7 @@ func recorded(by control.Actor) *profiles.Actor {
 }
 
 func (r *Profiles) describe(p profiles.Profile) control.Profile {
-	view := control.Profile{Name: p.Name, Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
+	view := control.Profile{Name: p.Name, Kind: cmp.Or(p.Kind(), config.DefaultKind), Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
 	if p.Port != 0 {
 		view.Port = &p.Port
 	}
@@ -192,8 +193,11 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	if err != nil {
 		return outcome, err
 	}
+	if err := r.checkKind(what); err != nil {
+		return outcome, err
+	}
 	how := profiles.Creation{
-		Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, PortAny: what.PortAny, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
+		Kind: kindOf(what), Command: what.Command, Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, PortAny: what.PortAny, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
 		Actor: recorded(by),
 	}
 	if what.Clone != "" && what.Restore != "" || what.ExistOK && (what.Clone != "" || what.Restore != "") {
@@ -220,13 +224,46 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 		return outcome, err
 	}
 	outcome = r.services.Await(ctx, p.Service(), made, what.Wait)
-	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.Ports.Size() > 0 {
+	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.PortsOf(g.KindNamed(p.Kind())).Size() > 0 {
 		outcome.Note = "no port: all of gateway.ports are taken"
 	}
 	if changed := changedSecrets(old, what.Secrets); !made && len(changed) > 0 {
 		outcome.Note = secretsNote(changed, status, outcome.Service)
 	}
 	return outcome, nil
+}
+
+// checkKind refuses a kind that there is not, or that the profile may not have, and a
+// command that the kind has already, or has not. A template may bring the command along.
+func (r *Profiles) checkKind(what control.CreateProfile) error {
+	g := r.settings.Current().Gateway
+	k := g.KindNamed(what.Kind)
+	if what.Clone != "" || what.Restore != "" {
+		if what.Kind != "" || what.Command != nil {
+			return control.BadRequest("cannot create %s: kind and command do not go with clone or restore, which bring theirs", what.Name)
+		}
+		return nil
+	}
+	called := cmp.Or(what.Kind, config.DefaultKind)
+	switch {
+	case k == nil:
+		return control.BadRequest("cannot create %s: %s", what.Name, g.NoKind(what.Kind))
+	case !k.Allows(what.Name):
+		return control.BadRequest("cannot create %s: the kind %s is not for it: %s.profiles allows %s", what.Name, called, k.Section(), strings.Join(k.Profiles, ", "))
+	case len(what.Command) > 0 && !k.AnyCommand:
+		return control.BadRequest("cannot create %s: the kind %s has a command; one for each profile needs command: any in %s", what.Name, called, k.Section())
+	case len(what.Command) == 0 && k.AnyCommand && k.Template == "" && !what.ExistOK:
+		return control.BadRequest("cannot create %s: the kind %s has no command; add --command PROG ARG…", what.Name, called)
+	}
+	return nil
+}
+
+// kindOf is the kind that a new profile's own file is to name; "": the default.
+func kindOf(what control.CreateProfile) string {
+	if what.Kind == config.DefaultKind && !what.ExistOK {
+		return ""
+	}
+	return what.Kind
 }
 
 // changedSecrets are the names of those whose values are others than before, in order.

@@ -72,6 +72,7 @@ type Volume interface {
 type Proposal struct {
 	Name        string
 	Profile     string              // whose gateway it is; "": of none
+	Kind        string              // of that gateway, as far as the profile says it
 	Value       *service.Definition // without a fault
 	Fingerprint string              // of its service.yaml; "": there is none
 	Fault       string              // why there is none; the one before stays in force
@@ -108,7 +109,7 @@ func (p Proposal) usesSlot() bool {
 func ofProfile(p profiles.Profile, c *config.Config) Proposal {
 	d, err := p.Definition(c)
 	if err != nil {
-		return Proposal{Name: p.Service(), Profile: p.Name, Fault: profiles.Reason(err), Ours: true, Recorded: true}
+		return Proposal{Name: p.Service(), Profile: p.Name, Kind: p.Kind(), Fault: profiles.Reason(err), Ours: true, Recorded: true}
 	}
 	return Ours(d)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -40,7 +39,13 @@ const atRest = "at rest"
 // that has a schedule runs, whatever is wanted of it.
 func mayRest(p profiles.Profile, c *config.Config, found service.Intent) bool {
 	return p.Name != profiles.Default && p.Fault == nil && p.Record.Fault == "" && !reconcile.Starts(p.Record, found) &&
-		!strings.Contains(string(p.Text()), "schedule") && !c.For(p.Service()).Gateway.Has("schedule")
+		!scheduled(p, c.For(p.Service()).Gateway)
+}
+
+// scheduled tells whether a profile is of a kind that a schedule runs.
+func scheduled(p profiles.Profile, g *config.Gateway) bool {
+	k := g.KindNamed(p.Kind())
+	return k != nil && k.Has("schedule")
 }
 
 // rest leaves a profile alone until it is asked for.
@@ -146,6 +151,7 @@ func (s *AtRest) proposal(p profiles.Profile, intent service.Intent) Proposal {
 // let go again.
 type judgement struct {
 	kind  service.Type
+	of    string // the kind of its gateway
 	port  int
 	fault string
 }
@@ -175,6 +181,7 @@ func (s *AtRest) List() []control.Service {
 			if j.port != 0 {
 				st.Port = &j.port
 			}
+			st.Kind = new(cmp.Or(j.of, config.DefaultKind))
 			if j.fault != "" {
 				st.State, st.Reason = "failed", &j.fault
 			}
@@ -202,7 +209,7 @@ func (s *AtRest) judge(known map[string]entry, cfg *config.Config) {
 		if !rests || e.judged != nil {
 			continue
 		}
-		j := judgement{port: p.Port}
+		j := judgement{port: p.Port, of: p.Kind()}
 		sum := sha256.Sum256(p.Text())
 		kind, same := good[sum]
 		if j.kind = kind; !same || p.Fault != nil {

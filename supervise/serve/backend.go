@@ -184,20 +184,21 @@ func (s *Backend) Operate(ctx context.Context, name, of string, how control.Oper
 	if how.Failed && name != core.VerbStart {
 		return nil, 0, control.BadRequest("cannot %s: failed goes with start alone", name)
 	}
-	if err := control.CheckState(how.State); err != nil {
-		return nil, 0, err
-	}
 	names := how.Names
 	if of != "all" {
-		if len(names) > 0 || how.State != "" {
-			return nil, 0, control.BadRequest("cannot %s %s: names and state go with all", name, of)
+		if len(names) > 0 || how.State != "" || how.Kind != "" {
+			return nil, 0, control.BadRequest("cannot %s %s: names, state and kind go with all", name, of)
 		}
 		if _, err := s.LookUp(of); err != nil {
 			return nil, 0, err
 		}
 		names = []string{of}
 	}
-	units, only, problems := s.choose(names, how.State, name, how.Failed)
+	meant := set{names: names, state: how.State, kind: how.Kind, failed: how.Failed}
+	if err := s.check(meant); err != nil {
+		return nil, 0, err
+	}
+	units, only, problems := s.choose(meant, name)
 	var outcomes []control.Outcome
 	var id uint64
 	if len(units) > 0 { // a command on nothing is no operation

@@ -274,10 +274,11 @@ func (c *Commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 	case how.Rolling < 0 || how.SteadyMS < 0:
 		return control.Operation{}, control.BadRequest("rolling and steady_ms are not negative")
 	}
-	if err := control.CheckState(how.State); err != nil {
+	meant := set{names: how.Names, state: how.State, kind: how.Kind}
+	if err := c.check(meant); err != nil {
 		return control.Operation{}, err
 	}
-	units, only, problems := c.choose(how.Names, how.State, how.Verb, false)
+	units, only, problems := c.choose(meant, how.Verb)
 	for _, problem := range problems {
 		return control.Operation{}, problem
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"path"
 	"slices"
@@ -91,19 +92,44 @@ func (d *Directory) unknown(name string, err error) error {
 	return control.NewProblem(control.KindNoSuchName, problem.Detail+"; "+why)
 }
 
-// choose returns the services that names mean, each of them a name or a pattern; no
-// names mean all for which the verb makes sense. By name it returns what is wrong with
-// one. only leaves out who is not meant any more when the command comes to be recorded.
-func (d *Directory) choose(names []string, state, verb string, failedOnly bool) (units []*View, only core.Only, problems map[string]*control.Problem) {
-	problems, only = map[string]*control.Problem{}, core.Only{State: state}
-	if len(names) == 0 {
-		only.Failed, only.Wanted = failedOnly, verb == core.VerbRestart // restart --all wakes nothing that was stopped
+// set is which services a command on many is for.
+type set struct {
+	names       []string // each a name or a pattern; none: all for which the verb makes sense
+	state, kind string   // "": any
+	failed      bool     // of all, those that have failed
+}
+
+// check refuses a state or a kind that there is not.
+func (d *Directory) check(s set) error {
+	if err := control.CheckState(s.state); err != nil || s.kind == "" {
+		return err
 	}
-	unread := d.wakeFor(names, state, verb, failedOnly)
+	return checkKind(d.Settings.Current(), s.kind)
+}
+
+func checkKind(c *config.Config, kind string) error {
+	switch {
+	case c.Gateway == nil:
+		return control.BadRequest("there are no kinds here: the configuration has no gateway section")
+	case c.Gateway.KindNamed(kind) == nil:
+		return control.BadRequest("%s", c.Gateway.NoKind(kind))
+	}
+	return nil
+}
+
+// choose returns the services of a set. By name it returns what is wrong with one. only
+// leaves out who is not meant any more when the command comes to be recorded.
+func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, problems map[string]*control.Problem) {
+	names := of.names
+	problems, only = map[string]*control.Problem{}, core.Only{State: of.state}
+	if len(names) == 0 {
+		only.Failed, only.Wanted = of.failed, verb == core.VerbRestart // restart --all wakes nothing that was stopped
+	}
+	unread := d.wakeFor(of, verb)
 	d.loop.Read(func(now Services) {
 		in := map[*core.Life]bool{}
 		add := func(u *View) {
-			if !in[u.Life] && now.Core().Meant(only, u.Life) {
+			if !in[u.Life] && now.Core().Meant(only, u.Life) && u.isOf(of.kind) {
 				in[u.Life] = true
 				units = append(units, new(*u))
 			}
@@ -149,8 +175,8 @@ func (d *Directory) choose(names []string, state, verb string, failedOnly bool) 
 // wakeFor wakes the profiles at rest that a command is for. What is to stop, or to
 // be restarted where it runs, is none of those that were not named. It returns, by the
 // service's name, why one cannot be read now.
-func (d *Directory) wakeFor(names []string, state, verb string, failedOnly bool) map[string]error {
-	all := len(names) == 0 && (verb == core.VerbStart && !failedOnly || state != "")
+func (d *Directory) wakeFor(of set, verb string) map[string]error {
+	names, all := of.names, len(of.names) == 0 && (verb == core.VerbStart && !of.failed || of.state != "")
 	if len(names) > 0 { // what has a unit is awake
 		d.loop.Read(func(now Services) {
 			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return now.Find(name) != nil })
@@ -159,9 +185,30 @@ func (d *Directory) wakeFor(names []string, state, verb string, failedOnly bool)
 	if !all && len(names) == 0 {
 		return nil
 	}
+	isOf := d.kinds(of.kind)
 	return d.Registry.AtRest.Wake(func(service, profile string) bool {
+		if of.kind != "" && !isOf[profile] {
+			return false
+		}
 		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
 	})
+}
+
+// kinds are the profiles of a kind, whether they rest or not; none for "".
+func (d *Directory) kinds(kind string) map[string]bool {
+	of := map[string]bool{}
+	store := d.Volume.Store()
+	if kind == "" || store == nil {
+		return of
+	}
+	list, err := store.List()
+	if err != nil {
+		return of // whoever registers them says so
+	}
+	for _, p := range list {
+		of[p.Name] = cmp.Or(p.Kind(), config.DefaultKind) == kind
+	}
+	return of
 }
 
 // matches tells whether a pattern is for what has these names.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/logs"
@@ -78,6 +79,10 @@ func (v *View) Status() control.Service {
 		Desired: string(v.Desired), Restarts: v.State.Restarts,
 	}
 	st.Profile, st.Port, st.UID = orNull(v.Definition.Profile), orNull(v.Definition.Port), orNull(v.UID)
+	if v.Definition.Profile != "" {
+		st.Kind = new(cmp.Or(v.Definition.Kind, config.DefaultKind))
+	}
+	st.Outdated, st.OutdatedWhy = v.Older != "", v.Older
 	if v.State.Since != 0 {
 		st.Since = new(time.Unix(0, v.State.Since).UTC())
 	}
@@ -113,6 +118,11 @@ func (v *View) Status() control.Service {
 		st.LastLines = v.Lines
 	}
 	return st
+}
+
+// isOf tells whether it is the gateway of a profile of a kind; "": of any, or none.
+func (v *View) isOf(kind string) bool {
+	return kind == "" || v.Definition.Profile != "" && cmp.Or(v.Definition.Kind, config.DefaultKind) == kind
 }
 
 // orNull is where a value is, as JSON has it: null where there is none.

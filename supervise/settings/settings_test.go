@@ -44,6 +44,8 @@ func TestEveryFieldIsLookedAt(t *testing.T) {
 		"Groups":   "",
 		// The node that it stands for decides.
 		"HasDefault": "",
+		"Kinds":      "below",
+		"Name":       "another one is another kind",
 	}
 	bundle := config.Bundle{Path: "/etc/rlminit.yaml", Files: []config.File{{Name: "rlminit.yaml", Data: []byte("version: 1\ngateway: {command: [a]}\n")}}}
 	c, faults := config.Parse(bundle, nil)
@@ -70,6 +72,14 @@ func TestEveryFieldIsLookedAt(t *testing.T) {
 			next.Gateway = &gateway
 			other(reflect.ValueOf(&gateway).Elem().FieldByIndex(f.Index))
 			looked(&next, "gateway's "+f.Name)
+		}
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[config.Kind]()) {
+		if _, there := elsewhere[f.Name]; f.IsExported() && !there {
+			next, gateway, kind := *c, *c.Gateway, *c.Gateway.Kinds[""]
+			next.Gateway, gateway.Kinds = &gateway, map[string]*config.Kind{"": &kind}
+			other(reflect.ValueOf(&kind).Elem().FieldByIndex(f.Index))
+			looked(&next, "a kind's "+f.Name)
 		}
 	}
 }
