@@ -108,6 +108,22 @@ func (e *environ) file(path string) {
 	}
 }
 
+// ParseEnvFile is what a file of NAME=value lines says. The error names the file and the
+// line.
+func ParseEnvFile(file string, text []byte) (map[string]string, error) {
+	vars := map[string]string{}
+	for i, line := range strings.Split(string(text), "\n") {
+		name, value, ok, fault := envLine(line)
+		if fault != "" {
+			return nil, fmt.Errorf("%s:%d: %s", file, i+1, fault)
+		}
+		if ok {
+			vars[name] = value
+		}
+	}
+	return vars, nil
+}
+
 // envLine reads one line: NAME=value, with or without "export" before it. Quotes
 // around the whole value are taken off, and a comment behind them; in double
 // quotes \n, \", \\ and \$ are understood. Nothing is expanded. Empty lines, and

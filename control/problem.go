@@ -172,8 +172,11 @@ const Unhealthy = "unhealthy"
 // Scheduled is what people see of a service that is stopped, and that its schedule runs.
 const Scheduled = "scheduled"
 
+// Outdated is what people see of a service whose process has older values than are in force.
+const Outdated = "outdated"
+
 // States are those by which services can be chosen.
-var States = append(slices.Clone(ServiceStates), Unhealthy)
+var States = append(slices.Clone(ServiceStates), Unhealthy, Outdated)
 
 // CheckState refuses what is asked of the services in a state that none can be in; ""
 // is any.

@@ -50,6 +50,11 @@ func (c *Client) SetProfile(ctx context.Context, name string, s SetProfile) (Pro
 	})
 }
 
+// SetProfiles gives some profiles other values.
+func SetProfilesOf(ctx context.Context, c *Client, s SetProfiles) (SetAnswer, error) {
+	return ask[SetAnswer](ctx, c, request{method: http.MethodPost, path: "/v1/set", body: s, repeat: true, what: "the change of profiles"})
+}
+
 // ProfileText returns a profile's profile.yaml, secrets and all.
 func (c *Client) ProfileText(ctx context.Context, name string) (ProfileText, error) {
 	return ask[ProfileText](ctx, c, get("/v1/profiles/"+segment(name)+"/text", "the profile.yaml of "+name))

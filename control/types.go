@@ -287,6 +287,36 @@ type SetProfile struct {
 	Wait        *Wait              `json:"wait,omitempty"` // for its gateway, if that is to run
 }
 
+// SetProfiles is the body of POST /v1/set: what some profiles are to have from their next
+// start on.
+type SetProfiles struct {
+	Names       []string           `json:"names,omitempty"`       // of profiles, or patterns; none: all
+	Kind        string             `json:"kind,omitempty"`        // only gateways of this kind
+	Environment map[string]*string `json:"environment,omitempty"` // a null value removes the variable
+	Secrets     map[string]string  `json:"secrets,omitempty"`     // beside those that they have; shown nowhere
+	DryRun      bool               `json:"dry_run,omitempty"`
+
+	Restart  bool  `json:"restart,omitempty"` // what runs with older values is started again
+	Rolling  int   `json:"rolling,omitempty"` // at most so many are out of service at once; 0: in one go
+	SteadyMS int64 `json:"steady_ms,omitempty"`
+}
+
+// SetAnswer is its answer, when all of them have the new values.
+type SetAnswer struct {
+	Profiles  []string          `json:"profiles"`  // that were meant
+	Changed   []string          `json:"changed"`   // that had other values
+	Revision  int               `json:"revision"`  // which rlminit rollback takes back; 0: there is none
+	Operation uint64            `json:"operation"` // that restarts them; 0: there is none
+	Outdated  []OutdatedProfile `json:"outdated"`  // that still ran with older values then
+	Plan      string            `json:"plan,omitempty"`
+}
+
+// OutdatedProfile is one that runs with older values.
+type OutdatedProfile struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
 // Wait asks that a request is answered when its outcome is known.
 type Wait struct {
 	TimeoutMS int64 `json:"timeout_ms,omitempty"` // 0: as long as it takes

@@ -17,6 +17,9 @@ const (
 	All           Scope = "all"           // profiles, and the configuration
 	Profiles      Scope = "profiles"      // every profile
 	Configuration Scope = "configuration" // root's
+
+	// Values is what rlminit profile set decides about: no profile as a whole. No plan has it.
+	Values Scope = "values"
 )
 
 const (

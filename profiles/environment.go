@@ -14,14 +14,7 @@ import (
 // nil value removes one. Comments and other keys stay. Values are taken as they
 // are: a $ is written as $$, so that nothing in them is expanded.
 func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile, error) {
-	set := map[string]string{}
-	for key, value := range changes {
-		set[key] = ""
-		if value != nil {
-			set[key] = *value
-		}
-	}
-	if err := checkEnvironment(set); err != nil {
+	if err := checkChanges(changes); err != nil {
 		return Profile{}, err
 	}
 	return s.list.change(name, func(p Profile) error {
@@ -30,6 +23,26 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 		}
 		return s.furnisher.writeOverrides(dirOf(name), p.overrides, overrides.Changes{Environment: changes})
 	})
+}
+
+// Other is the profile.yaml that SetEnvironment would write.
+func (s *Store) Other(p Profile, changes map[string]*string) ([]byte, error) {
+	if err := checkChanges(changes); err != nil {
+		return nil, err
+	}
+	return overrides.Set(p.overridesPath(), p.overrides, overrides.Changes{Environment: changes})
+}
+
+// checkChanges is checkEnvironment of changes.
+func checkChanges(changes map[string]*string) error {
+	set := map[string]string{}
+	for key, value := range changes {
+		set[key] = ""
+		if value != nil {
+			set[key] = *value
+		}
+	}
+	return checkEnvironment(set)
 }
 
 // additions makes a map of values one of changes.

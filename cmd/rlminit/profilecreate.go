@@ -68,7 +68,7 @@ last.`,
 	command.flag(f, "its own command: PROG and all that follows; for a kind with command: any")
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
 	f.StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, in its environment; may be repeated")
-	f.StringArrayVar(&secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=@FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
+	f.StringArrayVar(&secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
 	f.BoolVar(&body.PortAny, "port-any", false, "allow a --port outside of gateway.ports")
 	f.BoolVar(&body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --kind, --command, --env and --secret say")
@@ -143,10 +143,10 @@ func secrets(t *terminal, cmd *cobra.Command, list []string) (map[string]string,
 		var from io.Reader
 		switch path, isFile := strings.CutPrefix(source, "@"); {
 		case source == "-" && stdin != "":
-			return nil, misused(cmd, "stdin is used for %s already; write --secret %s=@FILE", stdin, name)
+			return nil, misused(cmd, "stdin is used for %s already; write --secret %s=FILE", stdin, name)
 		case source == "-":
 			stdin, from = name, cmd.InOrStdin()
-		case isFile && path != "":
+		case isFile && path != "", isRegular(source):
 			file, err := os.Open(path)
 			if err != nil {
 				return nil, control.Failed("cannot read the secret %s: %v", name, err)
@@ -154,7 +154,7 @@ func secrets(t *terminal, cmd *cobra.Command, list []string) (map[string]string,
 			defer file.Close()
 			from = file
 		default:
-			return nil, misused(cmd, "a secret is not given on the command line, where everybody can see it; write --secret %s=- and give it on stdin, or %s=@FILE", name, name)
+			return nil, misused(cmd, "a secret is not given on the command line, where everybody can see it; write --secret %s=- and give it on stdin, or %s=FILE", name, name)
 		}
 		value, err := io.ReadAll(io.LimitReader(from, service.MaxSecret+1))
 		if err != nil {
@@ -164,4 +164,9 @@ func secrets(t *terminal, cmd *cobra.Command, list []string) (map[string]string,
 		t.noteNewline(name, values[name])
 	}
 	return values, nil
+}
+
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -137,6 +137,7 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 	if !restart {
 		why = ""
 	}
+	wasOlder := u.older() != ""
 	u.kept.outdated = u.kept.outdated.Redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
 	v.jobs.reschedule(u)
 	u.definition = p.Value
@@ -146,6 +147,9 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 		v.logging.reconfigureLog(u)
 	}
 	v.fleet.redefine(u)
+	if p.Later && u.older() != "" && !wasOlder {
+		v.records.outdated(u)
+	}
 	u.fingerprint = p.Fingerprint // not before: a successor tells by it whether the machine knows
 	v.update([]*unit{u}, machine.Event{
 		Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: strings.TrimSuffix("definition changed: "+why, ": "), Actor: p.Actor,

@@ -199,6 +199,16 @@ func (r *Records) happened(u *unit, was string, before, state *machine.State) {
 	}
 }
 
+// outdated tells that u's process goes on with older values than those in force.
+func (r *Records) outdated(u *unit) {
+	event := control.Event{Service: u.name, At: time.Now(), From: u.state.Public(), To: control.Outdated, Cause: u.older()}
+	if pid := u.state.PID; u.state.Alive() {
+		event.PID = &pid
+	}
+	r.volume.Journal.Note(r.events.Publish(event))
+	r.publishStatus(u)
+}
+
 // tell says in our own log what befell u though nobody asked for it.
 func (r *Records) tell(u *unit, before, is *machine.State) {
 	if is.Phase == before.Phase || r.fleet.set.Stopping() {

@@ -217,7 +217,12 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	if err != nil {
 		return outcome, problemOf(err)
 	}
-	if err := r.enrol(p, made, before, by.UID); err != nil {
+	changed := changedSecrets(old, what.Secrets)
+	enrols := enrolment{cause: "profile created", made: made, before: before, actor: by.UID}
+	if !made { // secrets alone have nothing restarted
+		enrols.cause, enrols.later = "profile changed", len(changed) > 0 && len(what.Environment) == 0 && what.Kind == "" && what.Command == nil
+	}
+	if err := r.enrolFor(enrols, p); err != nil {
 		return outcome, err
 	}
 	if _, err := r.services.Find(p.Service()); err != nil {
@@ -227,7 +232,7 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.PortsOf(g.KindNamed(p.Kind())).Size() > 0 {
 		outcome.Note = "no port: all of gateway.ports are taken"
 	}
-	if changed := changedSecrets(old, what.Secrets); !made && len(changed) > 0 {
+	if !made && len(changed) > 0 {
 		outcome.Note = secretsNote(changed, status, outcome.Service)
 	}
 	return outcome, nil
@@ -350,15 +355,25 @@ func (r *Profiles) before(name string) (e *entry) {
 // before is the entry of its name before it was made: the watcher may have
 // registered the new one by now.
 func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uint32) error {
-	cause := "profile changed"
+	how := enrolment{cause: "profile changed", made: made, before: before, actor: actor}
 	if made {
-		cause = "profile created"
+		how.cause = "profile created"
 	}
-	return r.enrolFor(cause, p, made, before, actor)
+	return r.enrolFor(how, p)
 }
 
-// enrolFor is enrol with the cause of what its service does now.
-func (r *Profiles) enrolFor(cause string, p profiles.Profile, made bool, before *entry, actor uint32) error {
+// enrolment is how a profile that was changed comes into force.
+type enrolment struct {
+	cause  string // of what its service does now
+	made   bool   // it is a new one
+	before *entry // of one that was made: the entry of its name before
+	actor  uint32
+	later  bool // what runs goes on as it is
+}
+
+// enrolFor is enrol, as how says.
+func (r *Profiles) enrolFor(how enrolment, p profiles.Profile) error {
+	made, before := how.made, how.before
 	var over chan struct{}
 	r.registry.queue.Ask(func() {
 		if e := r.registry.names.of[p.Service()]; e != nil && (e.life == Deleting || e.life == Deleted) {
@@ -374,7 +389,7 @@ func (r *Profiles) enrolFor(cause string, p profiles.Profile, made bool, before 
 		prop := ofProfile(p, r.settings.Current())
 		scheduled := prop.Value != nil && prop.Value.Schedule != nil // which then says when it runs
 		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running && !scheduled
-		prop.Cause, prop.Actor = cause, &actor
+		prop.Cause, prop.Actor, prop.Later = how.cause, &how.actor, how.later
 		renew := made && before != nil && before == r.registry.names.of[prop.Name] && before.life == Supervised
 		r.registry.register(prop)
 		if renew {
@@ -480,7 +495,7 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 		if err != nil {
 			return outcome, problemOf(err)
 		}
-		if err := r.enrolFor("profile renamed from "+p.Name, renamed, true, nil, by.UID); err != nil {
+		if err := r.enrolFor(enrolment{cause: "profile renamed from " + p.Name, made: true, actor: by.UID}, renamed); err != nil {
 			return outcome, err
 		}
 		return r.services.Await(ctx, renamed.Service(), true, what.Wait), nil

@@ -40,6 +40,29 @@ func (r *Profiles) Replace(name string, text []byte, actor uint32) error {
 	return r.enrol(p, false, nil, actor)
 }
 
+// ReplaceLater is Replace where what runs goes on as it is, and a profile at rest goes on
+// resting.
+func (r *Profiles) ReplaceLater(name string, text []byte, actor uint32) error {
+	store, err := r.store()
+	if err != nil {
+		return err
+	}
+	p, err := store.Replace(name, text)
+	if err != nil {
+		return problemOf(err)
+	}
+	rests := false
+	r.registry.queue.Ask(func() {
+		if rests = r.registry.names.life(p.Service()) == Resting; rests {
+			r.registry.names.of[p.Service()].judged = nil
+		}
+	})
+	if rests {
+		return nil
+	}
+	return r.enrolFor(enrolment{cause: "profile changed", actor: actor, later: true}, p)
+}
+
 // Discard is Delete where the profile gets a name in the trash that the caller
 // has chosen.
 func (r *Profiles) Discard(ctx context.Context, name, trash string, actor uint32) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"rlminit/control"
 	"rlminit/plan"
 	"rlminit/plan/apply"
 	"rlminit/service"
@@ -18,6 +19,7 @@ type Found struct {
 	Astray  string // what is wanted is not so: "failed: …"
 	Up      bool   // it is ready
 	Kept    bool   // it cannot be deleted
+	Older   string // of what runs: which values it has had before, and has no more; "": none
 }
 
 // Content is all of a profile that a revision changes.
@@ -59,6 +61,14 @@ type Box interface {
 	// these; Put comes after it. Trashed is what it is there, or ErrGone.
 	Restore(name, trash string, secrets map[string]string) error
 	Trashed(name, trash string) (Content, error)
+	// Meant are the profiles that somebody means by names, patterns and a kind. Other is the
+	// profile.yaml of one with another environment, of which a nil value is removed, or what is
+	// wrong with that.
+	Meant(names []string, kind string) ([]string, error)
+	Other(f Found, environment map[string]*string) ([]byte, error)
+	// Restart begins to have the gateways of profiles started again, and returns the id of
+	// that operation.
+	Restart(ctx context.Context, profiles []string, how Restart) (uint64, error)
 	// Begin notes what is done in a step as an operation, and returns its id; End
 	// notes what came of it, and why it failed, if it did. halted is called if
 	// somebody cancels it, or commands a service of it meanwhile.
@@ -76,6 +86,13 @@ type Gating struct {
 	Operation uint64 // that this is a part of
 	Services  []Touched
 	Back      bool // to what it was before
+}
+
+// Restart says how gateways are started again.
+type Restart struct {
+	Rolling int // at most so many are out of service at once; 0: in one go
+	Steady  time.Duration
+	Actor   control.Actor
 }
 
 // Effects are what another configuration would come to.
@@ -106,6 +123,7 @@ func (h Halted) Error() string { return h.Why }
 type Put struct {
 	Create    bool
 	Cold      bool
+	Quiet     bool // what runs goes on as it is
 	Actor     uint32
 	Operation uint64 // that this is a part of; 0: none
 	Services  []Touched
@@ -141,9 +159,11 @@ type Settings struct {
 
 // Document is what is kept of a revision.
 type Document struct {
-	Revision int                     `json:"revision"`
-	Plan     string                  `json:"plan"` // as it was approved; "": a rollback
-	Scope    plan.Scope              `json:"scope"`
+	Revision int        `json:"revision"`
+	Plan     string     `json:"plan"` // as it was approved; "": a rollback
+	Scope    plan.Scope `json:"scope"`
+	// Quiet: it changes what services are started with from now on, and no process.
+	Quiet    bool                    `json:"quiet,omitempty"`
 	Salt     string                  `json:"salt"`
 	Declared map[string]plan.Profile `json:"declared"` // all of its scope, whether changed or not
 	Steps    []Kept                  `json:"steps"`

@@ -157,6 +157,9 @@ func (c *carrier) operate(i int, verb string) {
 		return // it is tried again
 	}
 	c.until[i] = time.Now().Add(c.allowance(c.doc.Steps[i]))
+	if c.doc.Quiet {
+		return
+	}
 	c.operations[i] = c.r.box.Begin(verb, c.doc.Steps[i], c.begun.UID, func(why Halted) { c.halt(i, why) })
 }
 
@@ -189,7 +192,7 @@ func (c *carrier) conclude(steps []int, why string) {
 
 func (c *carrier) how(k Kept, operation uint64, cold bool) Put {
 	return Put{
-		Create: k.Action == plan.Create, Cold: cold, Actor: c.begun.UID, Operation: operation,
+		Create: k.Action == plan.Create, Cold: cold, Quiet: c.doc.Quiet, Actor: c.begun.UID, Operation: operation,
 		Services: k.Services, Rolling: c.begun.Rolling,
 	}
 }
@@ -289,7 +292,7 @@ func (c *carrier) now(name string) (*Content, error) {
 func (c *carrier) gate(ctx context.Context, i int, operation uint64) {
 	k := c.doc.Steps[i]
 	e := apply.Event{Kind: apply.GateDone, Step: i, OK: true}
-	if k.After != nil {
+	if k.After != nil && !c.doc.Quiet {
 		steady := milliseconds(c.begun.SteadyMS)
 		err := c.r.box.Gate(ctx, k.Name, Gating{Up: k.After.State == service.Running, Steady: steady, Operation: operation, Services: k.Services})
 		var halted Halted
@@ -348,13 +351,13 @@ func upOrDown(state service.Intent) string {
 
 // undo puts one step's profile back, and its service.
 func (c *carrier) undo(i int, operation uint64, until time.Time) {
-	k, cold := c.doc.Steps[i], operation == 0
+	k := c.doc.Steps[i]
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	defer c.watch(i, until)()
-	err := c.putBack(ctx, k, operation, cold)
+	err := c.putBack(ctx, k, operation, c.cold)
 	passes := temporary(err)
-	if err == nil && !cold && k.Before != nil && (k.Up || k.Before.State != service.Running) {
+	if err == nil && !c.cold && !c.doc.Quiet && k.Before != nil && (k.Up || k.Before.State != service.Running) {
 		if err = c.r.box.Gate(ctx, k.Name, c.backTo(k, operation)); errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("it is as it was, but not %s again after %s", upOrDown(k.Before.State), c.timeout())
 		}

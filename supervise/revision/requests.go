@@ -27,6 +27,12 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 	}
 	server.Handle("POST /v1/plan", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Plan, r) }))
 	server.Handle("POST /v1/apply", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Apply, r) }))
+	server.Handle("POST /v1/set", api.MayCommand, with(func(all *Revisions, r *http.Request) (any, error) {
+		return api.WithBody(func(r *http.Request, body control.SetProfiles) (any, error) {
+			answer, err := all.Set(r.Context(), body, api.By(r))
+			return api.Answer{Value: answer, Operation: answer.Operation}, err
+		})(r)
+	}))
 	server.Handle("POST /v1/rollback", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Rollback, r) }))
 	server.Handle("GET /v1/revisions", api.MayApply, with(func(all *Revisions, _ *http.Request) (any, error) { return all.List(), nil }))
 	server.Handle("GET /v1/revisions/{number}", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {

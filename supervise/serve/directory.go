@@ -122,6 +122,10 @@ func checkKind(c *config.Config, kind string) error {
 func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, problems map[string]*control.Problem) {
 	names := of.names
 	problems, only = map[string]*control.Problem{}, core.Only{State: of.state}
+	older := of.state == control.Outdated // which the core knows nothing of
+	if older {
+		only.State = ""
+	}
 	if len(names) == 0 {
 		only.Failed, only.Wanted = of.failed, verb == core.VerbRestart // restart --all wakes nothing that was stopped
 	}
@@ -129,7 +133,7 @@ func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, 
 	d.loop.Read(func(now Services) {
 		in := map[*core.Life]bool{}
 		add := func(u *View) {
-			if !in[u.Life] && now.Core().Meant(only, u.Life) && u.isOf(of.kind) {
+			if !in[u.Life] && now.Core().Meant(only, u.Life) && u.isOf(of.kind) && (!older || u.Older != "") {
 				in[u.Life] = true
 				units = append(units, new(*u))
 			}
@@ -176,7 +180,7 @@ func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, 
 // be restarted where it runs, is none of those that were not named. It returns, by the
 // service's name, why one cannot be read now.
 func (d *Directory) wakeFor(of set, verb string) map[string]error {
-	names, all := of.names, len(of.names) == 0 && (verb == core.VerbStart && !of.failed || of.state != "")
+	names, all := of.names, len(of.names) == 0 && (verb == core.VerbStart && !of.failed || of.state != "" && of.state != control.Outdated)
 	if len(names) > 0 { // what has a unit is awake
 		d.loop.Read(func(now Services) {
 			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return now.Find(name) != nil })

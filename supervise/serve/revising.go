@@ -99,6 +99,7 @@ func observe(u *View, p profiles.Profile) revision.Found {
 		f.Fault = u.Fault
 	}
 	st := u.Status()
+	f.Older = u.Older
 	f.Up = u.State.Phase == machine.Running && u.State.Health != machine.Unhealthy
 	on := u.State.Want == machine.WantUp
 	switch {
@@ -177,15 +178,16 @@ func (s *Revised) Put(ctx context.Context, name string, c revision.Content, how 
 		_, _, err = store.Create(name, profiles.Creation{Text: c.Text, Secrets: c.Secrets, Intent: c.State})
 		return err
 	}
-	other, err := store.SetSecrets(name, c.Secrets)
-	switch {
+	switch _, err := store.SetSecrets(name, c.Secrets); {
 	case err != nil:
 		return err
 	case how.Cold:
 		return record(store, name, c)
+	case how.Quiet:
+		return s.Registry.Profiles.ReplaceLater(name, c.Text, how.Actor)
 	}
 	s.Registry.AtRest.WakeNamed(profiles.GatewayName(name))
-	known, _, run := s.gateway(name)
+	known, _ := s.gateway(name)
 	switch {
 	case !known: // it has just come out of the trash
 		if err := record(store, name, c); err != nil {
@@ -199,26 +201,83 @@ func (s *Revised) Put(ctx context.Context, name string, c revision.Content, how 
 	if err := s.Registry.Profiles.Replace(name, c.Text, how.Actor); err != nil {
 		return err
 	}
-	switch _, on, now := s.gateway(name); {
-	case c.State == service.Running && !on:
+	if _, on := s.gateway(name); c.State == service.Running && !on {
 		return s.command(ctx, "start", name, how)
-	case other && run != 0 && now == run: // what runs has the secrets from before
-		return s.command(ctx, "restart", name, how)
 	}
 	return nil
 }
 
 // gateway is how a profile's service is: whether it has one yet, which is wanted and has not
-// given up, and the id of a process of it that is not on its way out; 0: it has none.
-func (s *Revised) gateway(name string) (known, on bool, run uint64) {
+// given up.
+func (s *Revised) gateway(name string) (known, on bool) {
 	u := s.named(profiles.GatewayName(name))
 	if u == nil {
-		return false, false, 0
+		return false, false
 	}
-	if u.Active() && u.State.Phase != machine.Stopping && u.State.Phase != machine.Sweeping {
-		run = u.State.ID
+	return true, u.Desired == service.Running && (u.State.Want == machine.WantUp || u.Definition.Schedule != nil) && u.State.Phase != machine.Failed
+}
+
+// Meant is revision.Box's.
+func (s *Revised) Meant(names []string, kind string) (meant []string, err error) {
+	store, err := s.Registry.Profiles.Store()
+	if err == nil && kind != "" {
+		err = checkKind(s.Settings.Current(), kind)
 	}
-	return true, u.Desired == service.Running && (u.State.Want == machine.WantUp || u.Definition.Schedule != nil) && u.State.Phase != machine.Failed, run
+	if err != nil {
+		return nil, err
+	}
+	list, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	known := []string{}
+	for _, p := range list {
+		known = append(known, p.Name)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(list, func(p profiles.Profile) bool { return matches(name, p.Name, p.Service()) }) {
+			return nil, control.NoSuchProfile(name, known)
+		}
+	}
+	for _, p := range list {
+		named := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return matches(name, p.Name, p.Service()) })
+		if named && (kind == "" || cmp.Or(p.Kind(), config.DefaultKind) == kind) {
+			meant = append(meant, p.Name)
+		}
+	}
+	if len(meant) == 0 {
+		return nil, control.NewProblem(control.KindNoSuchName, "no profile is meant by that; rlminit profile list shows names and kinds")
+	}
+	return meant, nil
+}
+
+// Other is revision.Box's. A fault that was there before is none of this change's.
+func (s *Revised) Other(f revision.Found, environment map[string]*string) ([]byte, error) {
+	store, err := s.Registry.Profiles.Store()
+	if err != nil {
+		return nil, err
+	}
+	p, err := store.Load(f.Name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := store.Other(p, environment)
+	if err != nil || p.Valid(s.Settings.Current()) != nil {
+		return text, err
+	}
+	return text, p.With(text).Valid(s.Settings.Current())
+}
+
+// Restart is revision.Box's.
+func (s *Revised) Restart(ctx context.Context, names []string, how revision.Restart) (uint64, error) {
+	services := make([]string, len(names))
+	for i, name := range names {
+		services[i] = profiles.GatewayName(name)
+	}
+	o, err := s.BeginOperation(ctx, control.BeginOperation{
+		Verb: core.VerbRestart, Names: services, Rolling: how.Rolling, SteadyMS: how.Steady.Milliseconds(),
+	}, how.Actor)
+	return o.ID, err
 }
 
 // record is Put where nothing is supervised yet, of what has its secrets.

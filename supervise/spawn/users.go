@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -175,13 +176,20 @@ func (p *Preparer) reader(d *service.Definition, uid uint32, of config.Profile) 
 		return nil
 	}
 	base := sync.OnceValue(func() *service.Definition {
+		of.Kind = d.Kind
 		base, _ := p.Config().For(d.Name).GatewayDefinition(of)
 		return base
 	})
+	kinds := func(file string) bool {
+		return slices.Contains(base().EnvFile, file) || slices.Contains(base().EnvFile, "?"+file)
+	}
 	return func(variable, file string) *rights.User {
 		switch {
 		case strings.HasPrefix(file, of.Dir+"/"):
-		case variable == "", base().Environment[variable] == d.Environment[variable]:
+		case variable == "" && kinds(file):
+			return p.User
+		case variable == "":
+		case base().Environment[variable] == d.Environment[variable]:
 			return p.User
 		}
 		return p.User.As(uid)

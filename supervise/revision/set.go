@@ -1,0 +1,207 @@
+package revision
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"rlminit/control"
+	"rlminit/plan"
+	"rlminit/plan/apply"
+	"rlminit/service"
+)
+
+// setPatience is how long the answer to a Set waits for its revision. That goes on all the
+// same.
+const setPatience = 60 * time.Second
+
+// Set gives some profiles other variables and secrets: all of them, or none. It is a
+// revision, which Rollback takes back, and which touches no process. What runs is
+// restarted, if that is asked for, by an operation that begins when the revision is over.
+//
+//	one profile would have a fault       nothing is touched
+//	the disk fails, the container ends   the revision is undone: all have the old values
+//	the supervisor is replaced           its successor ends the revision, and nobody is
+//	                                     restarted
+//	a gateway fails with the new values  the operation stops there; all have the new values
+//	                                     at their next start, until Rollback
+//	the same Set again                   no revision; those are restarted that still run
+//	                                     with old values
+func (r *Revisions) Set(ctx context.Context, ask control.SetProfiles, by control.Actor) (answer control.SetAnswer, err error) {
+	answer = control.SetAnswer{Profiles: []string{}, Changed: []string{}, Outdated: []control.OutdatedProfile{}}
+	if len(ask.Environment)+len(ask.Secrets) == 0 && !ask.Restart {
+		return answer, control.BadRequest("nothing is to be set; write KEY=VALUE or --secret NAME=FILE, or --restart for what is outdated")
+	}
+	for name, value := range ask.Secrets {
+		if fault := service.CheckSecret(name); fault != "" || len(value) > service.MaxSecret {
+			return answer, control.BadRequest("the secret %q %s", name, cmp.Or(fault, fmt.Sprintf("is longer than %d bytes", service.MaxSecret)))
+		}
+	}
+	if answer.Profiles, err = r.box.Meant(ask.Names, ask.Kind); err != nil {
+		return answer, err
+	}
+	if answer.Revision, answer.Changed, answer.Plan, err = r.set(ask, answer.Profiles, by); err != nil || ask.DryRun {
+		return answer, err
+	}
+	if answer.Revision != 0 {
+		if err := r.awaitSet(ctx, answer.Revision); err != nil {
+			return answer, err
+		}
+	}
+	if answer.Outdated, err = r.outdated(answer.Profiles); err != nil || len(answer.Outdated) == 0 || !ask.Restart {
+		return answer, err
+	}
+	names := make([]string, len(answer.Outdated))
+	for i, o := range answer.Outdated {
+		names[i] = o.Name
+	}
+	how := Restart{Rolling: ask.Rolling, Steady: milliseconds(ask.SteadyMS), Actor: by}
+	answer.Operation, err = r.box.Restart(ctx, names, how)
+	return answer, err
+}
+
+// set begins the revision, if anything is to be changed; 0: nothing is. With a dry run it
+// is the text of a plan, which nobody can apply.
+func (r *Revisions) set(ask control.SetProfiles, meant []string, by control.Actor) (number int, changed []string, text string, err error) {
+	r.beginning.Lock()
+	defer r.beginning.Unlock()
+	if err := r.idle(); err != nil {
+		return 0, nil, "", err
+	}
+	s, err := r.survey(plan.Profiles, rand.Text(), false)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	v := &setting{r: r, ask: ask, is: s, doc: &Document{Scope: plan.Values, Quiet: true, Salt: rand.Text(), Declared: map[string]plan.Profile{}}, changed: []string{}}
+	decided, err := r.applied()
+	if err != nil {
+		return 0, nil, "", err
+	}
+	for _, name := range meant {
+		if err := v.add(name, decided); err != nil {
+			return 0, nil, "", err
+		}
+	}
+	if len(v.faults) > 0 {
+		return 0, nil, "", control.BadRequest("nothing was touched: %s", strings.Join(v.faults, "; "))
+	}
+	if ask.DryRun {
+		text, err = v.text()
+		return 0, v.changed, text, err
+	}
+	if len(v.changes) == 0 {
+		return 0, v.changed, "", nil
+	}
+	begun, err := r.start(v.doc, apply.RecordedBegun{UID: by.UID, Source: v.source(), Request: rand.Text()}, v.changes, control.Gating{})
+	return begun.Revision, v.changed, "", err
+}
+
+// setting is a Set in the making.
+type setting struct {
+	r   *Revisions
+	ask control.SetProfiles
+	is  survey
+
+	doc     *Document
+	changes []plan.Change
+	changed []string
+	faults  []string
+}
+
+// add has one profile changed, if it is not so already.
+func (v *setting) add(name string, decided decided) error {
+	f, there := v.is.found[name]
+	if !there {
+		return nil // it went this moment
+	}
+	after := Content{Text: f.Content.Text, State: f.Content.State, Secrets: maps.Clone(f.Content.Secrets)}
+	if len(v.ask.Environment) > 0 {
+		text, err := v.r.box.Other(f, v.ask.Environment)
+		if err != nil {
+			v.faults = append(v.faults, fmt.Sprintf("%s: %v", name, strings.ReplaceAll(err.Error(), "\n", "; ")))
+			return nil
+		}
+		after.Text = text
+	}
+	if len(v.ask.Secrets) > 0 {
+		if after.Secrets == nil {
+			after.Secrets = map[string]string{}
+		}
+		maps.Copy(after.Secrets, v.ask.Secrets)
+	}
+	if bytes.Equal(f.Content.Text, after.Text) && maps.Equal(f.Content.Secrets, after.Secrets) {
+		return nil
+	}
+	shape := present(Found{Name: name, Content: after}, v.doc.Salt).Profile
+	is := map[string]plan.Present{name: present(f, v.doc.Salt)}
+	for _, c := range plan.Compare(is, map[string]plan.Profile{name: shape}, nil, func(string) bool { return true }) {
+		if !v.ask.Restart {
+			c.Effect = plan.NoEffect
+		}
+		v.changes = append(v.changes, c)
+	}
+	v.changed = append(v.changed, name)
+	if _, known := decided.wanted[name]; known {
+		v.doc.Declared[name] = shape
+	}
+	v.doc.Steps = append(v.doc.Steps, Kept{Name: name, Action: plan.Update, Before: &f.Content, After: &after, Up: f.Up})
+	return nil
+}
+
+// source is what is set, without values.
+func (v *setting) source() string {
+	keys := slices.Sorted(maps.Keys(v.ask.Environment))
+	keys = append(keys, slices.Sorted(maps.Keys(v.ask.Secrets))...)
+	return "profile set " + strings.Join(keys, " ")
+}
+
+// text is the change as a plan.
+func (v *setting) text() (string, error) {
+	now := v.r.now().UTC()
+	text, err := (&plan.Plan{
+		Version: plan.Version, Created: now, Expires: now, Scope: plan.Values, Source: plan.Origin{File: v.source()},
+		Base: v.r.base(v.is), Salt: v.doc.Salt, Changes: v.changes, Unchanged: []string{}, Summary: plan.Sum(v.changes, len(v.is.found)),
+	}).Encode()
+	if err != nil {
+		return "", control.Failed("%v", err)
+	}
+	return string(text), nil
+}
+
+// awaitSet waits for the end of a Set's revision.
+func (r *Revisions) awaitSet(ctx context.Context, number int) error {
+	ctx, cancel := context.WithTimeout(ctx, setPatience)
+	defer cancel()
+	for after := uint64(0); ; {
+		is, err := r.Get(ctx, number, after)
+		switch {
+		case err != nil:
+			return err
+		case is.Over() && is.State != control.RevisionApplied:
+			return control.Failed("nothing was changed: %s", is.Reason)
+		case is.Over():
+			return nil
+		case ctx.Err() != nil:
+			return control.Failed("revision %d is still under way: %s; rlminit revisions tells its end", number, is.Held)
+		}
+		after = is.Version
+	}
+}
+
+// outdated are those of some profiles that run with older values.
+func (r *Revisions) outdated(names []string) ([]control.OutdatedProfile, error) {
+	list := []control.OutdatedProfile{}
+	all, err := r.box.Profiles()
+	for _, f := range all {
+		if f.Older != "" && slices.Contains(names, f.Name) {
+			list = append(list, control.OutdatedProfile{Name: f.Name, Why: f.Older})
+		}
+	}
+	return list, err
+}
