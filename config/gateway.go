@@ -51,7 +51,7 @@ const DefaultProfile = "default"
 // that its faults show at once.
 func (p *parser) gateway(n document.Node) {
 	c := p.config
-	g := c.gateways()
+	g := p.profiled()
 	for key, set := range g.own() {
 		if v := n.Get(key); !v.Absent() {
 			set(v)
@@ -69,7 +69,6 @@ func (p *parser) gateway(n document.Node) {
 		return
 	}
 	p.kind("", n)
-	g.Ports = g.Kinds[""].ports
 	if g.HasDefault && len(p.faults) == 0 {
 		_, faults := c.GatewayDefinition(Profile{Name: DefaultProfile, Dir: c.Home, Port: g.Ports.Low})
 		p.found(faults)
@@ -100,7 +99,7 @@ func (p *parser) shared(n document.Node) {
 
 // gateways reads the kinds beside the section gateway.
 func (p *parser) gateways(n document.Node) {
-	p.config.gateways()
+	p.profiled()
 	n.Each(func(key, value document.Node) {
 		name := key.Key()
 		switch fault := service.CheckName(name); {
@@ -131,7 +130,9 @@ func (p *parser) kind(name string, n document.Node) {
 	if command := n.Get("command"); command.IsScalar() && command.Raw() == anyCommand {
 		k.AnyCommand = true
 	}
-	g.Kinds[name] = k
+	if g.Kinds[name] = k; name == "" {
+		g.Ports = k.ports
+	}
 	_, faults := p.config.GatewayDefinition(g.sample(p.config, name))
 	p.found(faults)
 }
@@ -144,15 +145,15 @@ func (p *parser) found(faults Faults) {
 	}
 }
 
-// gateways is the configuration's Gateway, made at the first section about it.
-func (c *Config) gateways() *Gateway {
-	if c.Gateway == nil {
-		c.Gateway = &Gateway{
+// profiled is the configuration's Gateway, made at the first section about it.
+func (p *parser) profiled() *Gateway {
+	if p.config.Gateway == nil {
+		p.config.Gateway = &Gateway{
 			Marker: "profile.yaml", StateFile: "gateway_state.json", FoundState: service.Stopped,
 			Ports: Range{9200, 9799}, Kinds: map[string]*Kind{},
 		}
 	}
-	return c.Gateway
+	return p.config.Gateway
 }
 
 // checkFiles refuses names of files that are another's.
@@ -269,29 +270,45 @@ func (g *Gateway) own() document.Fields {
 	}
 }
 
-// Says is what the sections of a configuration come to for any profile, for two of them
+// Says is what the section of a configuration comes to for any profile, for two of them
 // to be compared: but for the users of profiles, which need a new container. nil: there
-// are none.
+// is none.
 func (g *Gateway) Says(c *Config) []any {
 	if g == nil {
 		return nil
 	}
 	own := *g
-	says := []any{}
-	for _, d := range g.Samples(c) {
-		says = append(says, string(service.Encode(d)))
-	}
-	for _, name := range slices.Sorted(maps.Keys(g.Kinds)) {
-		k := *g.Kinds[name]
-		k.ports, k.node = g.PortsOf(&k), document.Node{}
-		says = append(says, k)
-	}
+	own.defaultNode, own.User, own.Groups, own.Kinds = document.Node{}, "", nil, nil
+	says := append([]any{own}, g.says(c, "")...)
 	if g.HasDefault && g.Kinds[""] != nil {
 		d, _ := c.GatewayDefinition(Profile{Name: DefaultProfile, Dir: c.Home, Port: g.Ports.Low})
 		says = append(says, string(service.Encode(d)))
 	}
-	own.defaultNode, own.User, own.Groups, own.Kinds = document.Node{}, "", nil, nil
-	return append(says, own)
+	return says
+}
+
+// KindsSay is Says of the kinds beside the section gateway, in the order of their names.
+func (g *Gateway) KindsSay(c *Config) (all []any) {
+	if g == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Kinds)) {
+		if name != "" {
+			all = append(all, g.says(c, name)...)
+		}
+	}
+	return all
+}
+
+// says is what one kind comes to.
+func (g *Gateway) says(c *Config, kind string) []any {
+	if g.Kinds[kind] == nil {
+		return nil
+	}
+	k := *g.Kinds[kind]
+	k.ports, k.node = g.PortsOf(&k), document.Node{}
+	d, _ := c.GatewayDefinition(g.sample(c, kind)) // without a fault: it was read
+	return []any{k, string(service.Encode(d))}
 }
 
 // Samples are the definitions of a made-up profile of each kind, by section. Of one with a
@@ -413,7 +430,7 @@ func readUnprivileged(fields document.Fields, n document.Node) {
 // not be a way to the others.
 func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (*service.Definition, Faults) {
 	doc, _ := document.Parse(file, data)
-	n, reading := doc.Read(c.inherited(p))
+	n, reading := doc.Read(p.inherited(c))
 	d, faults := c.ownDefinition(p, n, reading, nil)
 	if len(faults) > 0 {
 		return d, faults
@@ -429,7 +446,7 @@ func (c *Config) DeclaredDefinition(p Profile, n document.Node, others []string)
 		sample := c.Gateway.sample(c, "")
 		p.Dir, p.Port = path.Join(path.Dir(sample.Dir), p.Name), sample.Port
 	}
-	n, reading := n.With(c.inherited(p), "")
+	n, reading := n.With(p.inherited(c), "")
 	d, faults := c.ownDefinition(p, n, reading, others)
 	if len(faults) > 0 {
 		return d, faults
@@ -462,7 +479,7 @@ func (c *Config) ownDefinition(p Profile, n document.Node, reading *document.Rea
 	d = service.OverrideAt(base, n, reading, others)
 	for name, services := range map[string][]string{"requires": d.Requires, "wants": d.Wants, "after": d.After} {
 		if v := n.Get(name); !v.Absent() {
-			c.checkNames(v, services)
+			checkNames(c.Services, v, services)
 		}
 	}
 	return d, nil
@@ -470,12 +487,12 @@ func (c *Config) ownDefinition(p Profile, n document.Node, reading *document.Rea
 
 // checkNames refuses names of services that the configuration does not have, and that
 // are no profile's.
-func (c *Config) checkNames(n document.Node, services []string) {
+func checkNames(known map[string]*service.Definition, n document.Node, services []string) {
 	for _, name := range services {
-		if _, there := c.Services[name]; there || strings.HasPrefix(name, service.GatewayPrefix) {
+		if _, there := known[name]; there || strings.HasPrefix(name, service.GatewayPrefix) {
 			continue
 		}
-		near := document.DidYouMean(name, slices.Sorted(maps.Keys(c.Services)))
+		near := document.DidYouMean(name, slices.Sorted(maps.Keys(known)))
 		if near == "" {
 			near = "; the gateway of a profile is " + service.GatewayPrefix + "NAME"
 		}
@@ -497,7 +514,7 @@ func KindIn(data []byte) (kind string) {
 }
 
 // inherited is what the definition of a profile may be expanded with.
-func (c *Config) inherited(p Profile) Lookup {
+func (p Profile) inherited(c *Config) Lookup {
 	inherited := Lookup(func(name string) (string, bool) {
 		if !c.Inherits(name) {
 			return "", false

@@ -114,7 +114,7 @@ func TestReferenceExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	examples := 0
-	for _, block := range regexp.MustCompile(`(?m)(^    (main|gateway|services):\n(^    .*\n)+)`).FindAllString(string(content), -1) {
+	for _, block := range regexp.MustCompile(`(?m)(^    (main|gateways?|services):\n(^    .*\n)+)`).FindAllString(string(content), -1) {
 		examples++
 		text := "version: 1\nuser: app\n" + regexp.MustCompile(`(?m)^    `).ReplaceAllString(block, "")
 		if strings.HasPrefix(block, "    main:") {
@@ -125,7 +125,7 @@ func TestReferenceExamples(t *testing.T) {
 			t.Errorf("%v\n%s", faults, text)
 		}
 	}
-	if examples != 3 {
-		t.Errorf("%d examples were found, not 3", examples)
+	if examples != 4 {
+		t.Errorf("%d examples were found, not 4", examples)
 	}
 }

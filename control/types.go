@@ -243,6 +243,8 @@ type ImportProfile struct {
 type ProfileText struct {
 	Text string `json:"text"` // "": there is none
 	ID   string `json:"id"`   // of the profile: another one that has its name later has another
+	Kind string `json:"kind"` // of its gateway
+	Says string `json:"says"` // what the kind says of the keys that the file may have; "": there is no such kind
 }
 
 // ReplaceProfile is the body of POST /v1/profiles/{name}/replace: a profile.yaml.

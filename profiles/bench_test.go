@@ -12,7 +12,7 @@ import (
 func BenchmarkList(b *testing.B) {
 	const n = 5000
 	s, err := Open(nil, nil, b.TempDir(), Settings{
-		Marker: "profile.yaml", StateFile: "gateway_state.json", Beginning: Beginning{InitialState: service.Running}, Ports: PortRange{9200, 29199},
+		Marker: "profile.yaml", StateFile: "gateway_state.json", Beginning: Beginning{InitialState: service.Running}, Ports: PortRange{First: 9200, Last: 29199},
 	}, func(line string) { b.Log(line) })
 	if err != nil {
 		b.Fatal(err)

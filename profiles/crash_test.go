@@ -23,7 +23,7 @@ func openPlain(t *testing.T, home, template string) *Store {
 	t.Helper()
 	s, err := Open(nil, nil, home, Settings{
 		Marker: "profile.yaml", StateFile: "gateway_state.json", Beginning: Beginning{Template: template, InitialState: service.Running},
-		Ports: PortRange{9200, 19199},
+		Ports: PortRange{First: 9200, Last: 19199},
 	}, func(line string) { t.Error(line) })
 	must(t, err)
 	intents := NewIntents()

@@ -35,6 +35,7 @@ type Creation struct {
 	Actor       *Actor            // who asked; nil: rlminit itself
 
 	asked service.Intent // Intent as the caller gave it
+	as    string         // the kind that it begins as
 }
 
 // Create makes a profile with its intent recorded, durably: it appears whole or
@@ -47,8 +48,9 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	if err := cmp.Or(CheckName(name, settings.Services), checkEnvironment(how.Environment), refused(secrets.Check(how.Secrets)), how.check(settings)); err != nil {
 		return Profile{}, false, err
 	}
+	how.as = s.list.kindOf(how)
 	if how.asked = how.Intent; how.Intent == service.IntentNone {
-		how.Intent = settings.beginning(s.kindOf(how)).InitialState
+		how.Intent = settings.beginning(how.as).InitialState
 		if i := how.Import; i != nil && (i.Desired == string(service.Running) || i.Desired == string(service.Stopped)) {
 			how.Intent = service.Intent(i.Desired)
 		}
@@ -93,11 +95,12 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 
 // kindOf is the kind of a profile that is to be made: of a clone that of the profile that
 // it is made of.
-func (s *Store) kindOf(how Creation) string {
+func (c *catalogue) kindOf(how Creation) string {
 	if how.Clone == "" || how.Clone == Default {
 		return how.Kind
 	}
-	p, err := s.Load(how.Clone)
+	p, release, err := c.hold(how.Clone)
+	release()
 	if err != nil {
 		return "" // which the clone then fails with
 	}
@@ -135,9 +138,9 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	if how.Restore != "" {
 		return s.restore(name, how, settings)
 	}
-	done := s.ports.hold(name)
+	done := s.ports.Hold(name)
 	defer func() { done(err == nil) }()
-	port, err := s.ports.take(name, s.ports.wanted(name, how, settings), settings.beginning(s.kindOf(how)).Range, settings, s.tree.told)
+	port, err := takePort(s.ports, name, wantedPort(s.ports, name, how, settings), settings.beginning(how.as).Range, settings, s.tree.told)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -160,7 +163,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 
 // plain tells whether a profile begins with nothing but what is asked for.
 func (how *Creation) plain(settings *Settings) bool {
-	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.beginning(how.Kind).Template == ""
+	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.beginning(how.as).Template == ""
 }
 
 // createPlain makes such a profile, in one request if no secrets are to be in their
@@ -232,7 +235,7 @@ func (s *Store) furnishAside(name, temp string, how Creation, state statefile.Fi
 	case how.Clone != "":
 		err = s.furnisher.clone(how.Clone, temp, how.changes(), settings)
 	default:
-		err = s.furnisher.furnish(temp, settings.beginning(how.Kind).Template, how.changes(), settings)
+		err = s.furnisher.furnish(temp, settings.beginning(how.as).Template, how.changes(), settings)
 	}
 	if err == nil && how.Text != nil {
 		err = s.furnisher.replace(temp, how.Text)
@@ -290,7 +293,7 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 	switch {
 	case errors.Is(err, ErrNotFound):
 		if how.Port != 0 {
-			if _, err := s.ports.take(name, how.Port, settings.beginning(how.Kind).Range, settings, s.tree.told); err != nil {
+			if _, err := takePort(s.ports, name, how.Port, settings.beginning(how.as).Range, settings, s.tree.told); err != nil {
 				return Profile{}, err
 			}
 		}

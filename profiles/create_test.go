@@ -97,7 +97,7 @@ func TestCreateStoppedWithAnotherMarkerAndAPort(t *testing.T) {
 func TestAFailedCreateLeavesNothing(t *testing.T) {
 	skel := t.TempDir()
 	must(t, unix.Mkfifo(filepath.Join(skel, "fifo"), 0o600))
-	v := newVolume(t, func(s *Settings) { s.Template = skel; s.Ports = PortRange{9200, 9200} })
+	v := newVolume(t, func(s *Settings) { s.Template = skel; s.Ports = PortRange{First: 9200, Last: 9200} })
 	for range 2 {
 		if _, _, err := v.Create("alice", Creation{}); err == nil || errors.Is(err, ErrExists) {
 			t.Errorf("got %v", err)
@@ -107,11 +107,11 @@ func TestAFailedCreateLeavesNothing(t *testing.T) {
 	if err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v %v", entries, err)
 	}
-	v.Configure(Settings{Marker: "m", StateFile: "s", Beginning: Beginning{Template: "/no/such/dir"}, Ports: PortRange{9200, 9200}})
+	v.Configure(Settings{Marker: "m", StateFile: "s", Beginning: Beginning{Template: "/no/such/dir"}, Ports: PortRange{First: 9200, Last: 9200}})
 	if _, _, err := v.Create("alice", Creation{}); err == nil || !strings.Contains(err.Error(), "gateway.template") {
 		t.Errorf("got %v", err)
 	}
-	v.Configure(Settings{Marker: "m", StateFile: "s", Ports: PortRange{9200, 9200}})
+	v.Configure(Settings{Marker: "m", StateFile: "s", Ports: PortRange{First: 9200, Last: 9200}})
 	if p := v.create("bob", Creation{}); p.Port != 9200 {
 		t.Errorf("a failed creation kept its port: %d", p.Port)
 	}

@@ -25,7 +25,7 @@ func SettingsOf(c *config.Config) Settings {
 	kinds := map[string]Beginning{}
 	for name, k := range g.Kinds {
 		r := g.PortsOf(k)
-		kinds[name] = Beginning{Template: k.Template, InitialState: k.InitialState, Range: PortRange{r.Low, r.High}}
+		kinds[name] = Beginning{Template: k.Template, InitialState: k.InitialState, Range: PortRange{First: r.Low, Last: r.High}}
 	}
 	first := Beginning{InitialState: service.Running}
 	if k := g.Kinds[""]; k != nil {
@@ -36,7 +36,7 @@ func SettingsOf(c *config.Config) Settings {
 		Marker: g.Marker, Beginning: first, Kinds: kinds,
 		StateFile: g.StateFile, ImportState: g.ImportState,
 		RemoveAtBoot: g.RemoveAtBoot,
-		Ports:        PortRange{g.Ports.Low, g.Ports.High},
+		Ports:        PortRange{First: g.Ports.Low, Last: g.Ports.High},
 		Held:         held(c),
 		Default:      g.HasDefault,
 		Services:     services,
@@ -77,11 +77,11 @@ func (p Profile) Definition(c *config.Config) (*service.Definition, error) {
 	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)
 	d.SecretsVersion = p.Secrets
 	settings := SettingsOf(c)
-	if ports := settings.beginning(p.Kind()).Range; len(faults) > 0 && p.Port == 0 && ports.size() > 0 {
+	if r := settings.beginning(p.Kind()).Range; len(faults) > 0 && p.Port == 0 && r.Size() > 0 {
 		// Is a port all that is missing?
-		of.Port = ports.First
+		of.Port = r.First
 		if _, others := c.ProfileDefinition(of, p.overridesPath(), p.overrides); len(others) == 0 {
-			return d, errors.New(fullRange(p.Name, ports))
+			return d, errors.New(fullRange(p.Name, r))
 		}
 	}
 	return d, faults.Err()

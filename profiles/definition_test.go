@@ -48,7 +48,7 @@ func configuredVolume(t *testing.T) (*volume, *config.Config) {
 func TestSettingsOf(t *testing.T) {
 	s := SettingsOf(configured(t, t.TempDir()))
 	if s.Marker != "SOUL.md" || s.StateFile != "gateway_state.json" || s.InitialState != service.Running || !s.Default ||
-		s.Ports != (PortRange{9000, 9099}) || !slices.Equal(s.Services, []string{"dashboard"}) || !slices.Equal(s.RemoveAtBoot, []string{"gateway.pid"}) {
+		s.Ports != (PortRange{First: 9000, Last: 9099}) || !slices.Equal(s.Services, []string{"dashboard"}) || !slices.Equal(s.RemoveAtBoot, []string{"gateway.pid"}) {
 		t.Errorf("%+v", s)
 	}
 	v := newVolume(t, nil)
@@ -132,7 +132,7 @@ func TestADefinitionOfAFaultyProfileIsItsFault(t *testing.T) {
 func TestWithoutAPortTheReasonSaysSo(t *testing.T) {
 	v, cfg := configuredVolume(t)
 	s := SettingsOf(cfg)
-	s.Ports, s.Default = PortRange{9000, 9000}, false
+	s.Ports, s.Default = PortRange{First: 9000, Last: 9000}, false
 	v.Configure(s)
 	v.create("alice", Creation{})
 	p := v.create("bob", Creation{})

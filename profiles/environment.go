@@ -26,7 +26,7 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 }
 
 // Other is the profile.yaml that SetEnvironment would write.
-func (s *Store) Other(p Profile, changes map[string]*string) ([]byte, error) {
+func (p Profile) Other(changes map[string]*string) ([]byte, error) {
 	if err := checkChanges(changes); err != nil {
 		return nil, err
 	}

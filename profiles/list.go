@@ -14,6 +14,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/profiles/ports"
 	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
@@ -74,7 +75,7 @@ type catalogue struct {
 	tree      *tree
 	records   *Records
 	ownership *Ownership
-	ports     *ports
+	ports     *ports.Book
 	secrets   *secrets.Sets
 	primed    atomic.Bool // the ports on the volume are known
 }
@@ -94,7 +95,7 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 			return nil, err
 		}
 	}
-	known := slices.DeleteFunc(c.ports.settled(), func(name string) bool { return !asked(name) })
+	known := slices.DeleteFunc(c.ports.Settled(), func(name string) bool { return !asked(name) })
 	dir, err := c.tree.home.OpenDir(profilesDir)
 	var entries []durable.Entry
 	var left skipped
@@ -187,7 +188,7 @@ func (s *Store) List(names ...string) ([]Profile, error) { return s.list.list(na
 func (s *Store) Preview(settings Settings) ([]Profile, error) {
 	is := s.tree
 	tree := &tree{home: is.home, ours: is.ours, user: is.user, told: newTold(func(string) {}), now: is.now}
-	view := rooms(tree, s.Ownership.owners, s.ports.copy())
+	view := rooms(tree, s.Ownership.owners, s.ports.Copy())
 	view.Records.ledger.Store(s.Records.ledger.Load())
 	view.Configure(settings)
 	return view.list.list()
@@ -472,7 +473,7 @@ func (c *catalogue) settlePorts(list []Profile, settings *Settings) {
 	for _, own := range []bool{true, false} {
 		for _, p := range list {
 			if p.Record.Port != 0 && (p.Record.Profile == p.Name) == own {
-				c.ports.claim(p.Name, p.Record.Port)
+				c.ports.Claim(p.Name, p.Record.Port)
 			}
 		}
 	}
@@ -481,11 +482,11 @@ func (c *catalogue) settlePorts(list []Profile, settings *Settings) {
 		p := &list[i]
 		r := settings.beginning(p.Kind()).Range
 		if !full[r] {
-			p.Port = c.ports.allot(p.Name, r, settings.Held)
+			p.Port = c.ports.Allot(p.Name, r, settings.Held)
 		} else {
-			p.Port = c.ports.of(p.Name)
+			p.Port = c.ports.Of(p.Name)
 		}
-		if p.Port == 0 && r.size() > 0 {
+		if p.Port == 0 && r.Size() > 0 {
 			full[r] = true
 			if without++; without == 1 {
 				line = fullRange(p.Name, r)

@@ -13,16 +13,16 @@ import (
 
 func TestPortsFollowTheDesign(t *testing.T) {
 	// sha256sum: alice 2bd806c9…, bob 81b637d8…
-	r := PortRange{9200, 9799}
+	r := PortRange{First: 9200, Last: 9799}
 	for name, want := range map[string]int{"alice": 9200 + 0x2bd806c9%600, "bob": 9200 + 0x81b637d8%600} {
-		if got := r.preferred(name); got != want {
+		if got := r.Preferred(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}
 }
 
 func TestPortsAreUniqueStableAndFreedWithTheProfile(t *testing.T) {
-	small := func(s *Settings) { s.Ports = PortRange{9000, 9002} }
+	small := func(s *Settings) { s.Ports = PortRange{First: 9000, Last: 9002} }
 	v := newVolume(t, small)
 	ports := map[int]string{}
 	byName := map[string]int{}
@@ -101,7 +101,7 @@ func TestNoRangeNoPort(t *testing.T) {
 // made; one that something else has is given to nobody.
 func TestPortsThatOthersHave(t *testing.T) {
 	v := newVolume(t, func(s *Settings) {
-		s.Ports, s.Held = PortRange{9200, 9202}, map[int]string{9201: `service "web"`, 80: "metrics.listen"}
+		s.Ports, s.Held = PortRange{First: 9200, Last: 9202}, map[int]string{9201: `service "web"`, 80: "metrics.listen"}
 	})
 	for want, how := range map[string]Creation{
 		`port 9201 belongs to service "web"`:                                                   {Port: 9201},

@@ -46,7 +46,7 @@ func (v *volume) reopen(change func(*Settings)) {
 	v.t.Helper()
 	settings := Settings{
 		Marker: "profile.yaml", StateFile: "gateway_state.json", Beginning: Beginning{InitialState: service.Running},
-		Ports: PortRange{9200, 9799}, Services: []string{"dashboard", "gateway-taken"},
+		Ports: PortRange{First: 9200, Last: 9799}, Services: []string{"dashboard", "gateway-taken"},
 	}
 	if change != nil {
 		change(&settings)

@@ -8,6 +8,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/profiles/ports"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -25,7 +26,7 @@ type Seen struct {
 // files of profiles, which are copies of that with what was seen: COPIES.md.
 type Records struct {
 	tree   *tree
-	ports  *ports
+	ports  *ports.Book
 	ledger atomic.Pointer[ledger]
 
 	earlier *statefile.Earlier // of services
@@ -130,7 +131,7 @@ func (rec *Records) seenText(name string, seen Seen) ([]byte, error) {
 	}
 	f.Record = service.Record{
 		Profile: name, Desired: intent, Seen: seen.State, PID: seen.PID, StartTime: seen.StartTime,
-		Port: rec.ports.of(name), ExitReason: seen.ExitReason, Restarts: seen.Restarts, UpdatedAt: rec.tree.now(),
+		Port: rec.ports.Of(name), ExitReason: seen.ExitReason, Restarts: seen.Restarts, UpdatedAt: rec.tree.now(),
 	}
 	return f.Encode(), nil
 }
@@ -157,7 +158,7 @@ func (rec *Records) restate(name string, how durable.Write) error {
 	if f.Seen == service.SeenNone {
 		f.Seen = service.SeenStopped
 	}
-	if port := rec.ports.of(name); port != 0 {
+	if port := rec.ports.Of(name); port != 0 {
 		f.Port = port
 	}
 	if f.Profile = name; f.Record == was && was.Origin == service.Recorded {
@@ -245,7 +246,7 @@ func (rec *Records) keepsIntent(profile string) {
 
 // forget drops what is known of a profile that is gone.
 func (rec *Records) forget(profile string) {
-	rec.ports.release(profile)
+	rec.ports.Release(profile)
 	rec.mu.Lock()
 	delete(rec.others, profile)
 	rec.mu.Unlock()

@@ -45,15 +45,15 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	if state.Origin == service.Corrupt {
 		state = statefile.File{Version: 1}
 	}
-	done := s.ports.hold(name)
+	done := s.ports.Hold(name)
 	defer func() { done(err == nil) }()
 	port := how.Port
 	if port == 0 && state.Port != 0 {
-		if _, free := s.ports.claim(name, state.Port); free {
+		if _, free := s.ports.Claim(name, state.Port); free {
 			port = state.Port
 		}
 	}
-	if state.Port, err = s.ports.take(name, port, settings.Ports, settings, s.tree.told); err != nil {
+	if state.Port, err = takePort(s.ports, name, port, settings.Ports, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
 	reborn(&state, how.asked, settings)
@@ -178,7 +178,7 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	}
 	s.Records.forget(from)
 	if before.Port != 0 {
-		s.ports.claim(to, before.Port)
+		s.ports.Claim(to, before.Port)
 	}
 	s.tree.moveLog(from, to)
 	// It has its name; what still says the old one is put right at the next change.

@@ -14,6 +14,7 @@ import (
 	"rlminit/internal/durable"
 	"rlminit/journal"
 	"rlminit/profiles/bootlog"
+	"rlminit/profiles/ports"
 	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/rights"
@@ -65,7 +66,7 @@ type Store struct {
 	tree      *tree
 	list      *catalogue
 	furnisher *furnisher
-	ports     *ports
+	ports     *ports.Book
 }
 
 // tree is the volume as all rooms see it: its directories with the rights to them,
@@ -106,7 +107,7 @@ func Open(user *rights.User, owners Owners, home string, settings Settings, say 
 		}
 	}
 	tree := &tree{home: dir, ours: ours, user: user, told: newTold(say), now: time.Now}
-	s := rooms(tree, owners, newPorts())
+	s := rooms(tree, owners, ports.New())
 	if owners != nil {
 		tree.home = dir.By(byOwner{home: dir, user: user, owners: owners, recorded: s.Ownership.Recorded})
 	}
@@ -116,15 +117,15 @@ func Open(user *rights.User, owners Owners, home string, settings Settings, say 
 }
 
 // rooms wires a Store.
-func rooms(tree *tree, owners Owners, ports *ports) *Store {
-	records := &Records{tree: tree, ports: ports, earlier: &statefile.Earlier{Path: servicesDir, Most: maxProfiles}, others: map[string]statefile.File{}}
+func rooms(tree *tree, owners Owners, book *ports.Book) *Store {
+	records := &Records{tree: tree, ports: book, earlier: &statefile.Earlier{Path: servicesDir, Most: maxProfiles}, others: map[string]statefile.File{}}
 	records.RefuseIntents(errNoJournal)
 	ownership := &Ownership{tree: tree, records: records, owners: owners}
 	sets := secrets.In(tree.ours, tree.told.once)
-	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports, secrets: sets}
+	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: book, secrets: sets}
 	return &Store{
 		Records: records, Ownership: ownership, Secrets: sets, Trash: &Trash{tree, ownership}, BootLog: bootlog.Log{Volume: tree.ours, Now: func() time.Time { return tree.now() }},
-		tree: tree, list: list, furnisher: &furnisher{tree: tree, ownership: ownership, list: list}, ports: ports,
+		tree: tree, list: list, furnisher: &furnisher{tree: tree, ownership: ownership, list: list}, ports: book,
 	}
 }
 

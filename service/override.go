@@ -3,6 +3,7 @@ package service
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"rlminit/internal/document"
 )
@@ -26,6 +27,23 @@ var own = map[string]func(d, plain *Definition){
 	"restart":     func(d, _ *Definition) { d.Restart.Policy = RestartNo },
 	"stop":        func(d, plain *Definition) { d.Stop = plain.Stop },
 	"log":         func(d, plain *Definition) { d.Log = plain.Log },
+}
+
+// OwnText is what d says of the keys that a profile's own file may have, as it can stand
+// there.
+func OwnText(d *Definition) string {
+	var text strings.Builder
+	may := false
+	for line := range strings.Lines(string(Encode(d))) {
+		if key, _, _ := strings.Cut(line, ":"); line[0] != ' ' {
+			_, may = own[key]
+			may = may || key == "limits" || key == "isolation"
+		}
+		if may {
+			text.WriteString(line)
+		}
+	}
+	return text.String()
 }
 
 // KindKey is the key of a profile.yaml that names the profile's kind.

@@ -306,6 +306,7 @@ func TestReloadNamesEveryKey(t *testing.T) {
 		"env_file":        {`env_file: ["?/etc/environment"]`, later},
 		"inherit_env":     {"inherit_env: [PATH]", later},
 		"gateway":         {"", once},
+		"gateways":        {"gateways: {web: {command: [web]}}", once},
 		"services":        {"", ""},
 		"version":         {"", ""}, // which has one value
 		"home":            {"", ""}, // TestReloadKeepsWhatNeedsANewContainer

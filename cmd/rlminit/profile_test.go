@@ -9,7 +9,7 @@ import (
 
 func aliceProfile() control.Profile {
 	return control.Profile{
-		Name: "alice", Dir: "/data/profiles/alice", Service: "gateway-alice", Port: ptr(9471),
+		Name: "alice", Kind: "default", Dir: "/data/profiles/alice", Service: "gateway-alice", Port: ptr(9471),
 		Desired: "running", State: "running", Environment: map[string]string{"TOKEN": "a b", "LANG": "C"},
 	}
 }
@@ -86,6 +86,7 @@ environment:
 `},
 		{args: []string{"profile", "show", "alice", "--json"}, out: `{
   "name": "alice",
+  "kind": "default",
   "dir": "/data/profiles/alice",
   "service": "gateway-alice",
   "port": 9471,

@@ -15,10 +15,7 @@ import (
 )
 
 func profileCreateVerb(t *terminal) *cobra.Command {
-	o := &operation{verb: "start"}
-	var env, secret []string
-	var command rest
-	body := control.CreateProfile{}
+	o, c := &operation{verb: "start"}, &creation{}
 	cmd := &cobra.Command{
 		Use:   "create NAME… [--command PROG ARG…]",
 		Short: "create profiles and start their gateways",
@@ -37,44 +34,57 @@ last.`,
   rlminit profile create bob --stopped --env LANG=C --port 9300
   rlminit profile create carol --secret TOKEN=- <token`,
 		Args: atLeast("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if body.Environment, err = assignments(cmd, env); err != nil {
-				return err
-			}
-			if body.Secrets, err = secrets(t, cmd, secret); err != nil {
-				return err
-			}
-			if body.Command, err = command.of(cmd, &args); err != nil {
-				return err
-			}
-			names := once(args)
-			if len(names) == 1 {
-				body.Name = names[0]
-				return createOne(cmd, t, o, body)
-			}
-			if cmd.Flags().Changed("port") {
-				return misused(cmd, "--port takes one NAME only: each profile has its own port")
-			}
-			client := t.open()
-			return forEach(t, names, func(name string) answered {
-				own := body
-				own.Name = name
-				return o.create(cmd.Context(), t, client, own)
-			})
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, t, o, args) },
 	}
-	f := cmd.Flags()
-	f.StringVar(&body.Kind, "kind", "", "the `KIND` of its gateway (default: default, the section gateway)")
-	command.flag(f, "its own command: PROG and all that follows; for a kind with command: any")
-	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
-	f.StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, in its environment; may be repeated")
-	f.StringArrayVar(&secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
-	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
-	f.BoolVar(&body.PortAny, "port-any", false, "allow a --port outside of gateway.ports")
-	f.BoolVar(&body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --kind, --command, --env and --secret say")
+	c.flags(cmd.Flags())
 	o.waitFlags(t, cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
+}
+
+// creation is what rlminit profile create was asked for.
+type creation struct {
+	env, secret []string
+	command     rest
+	body        control.CreateProfile
+}
+
+func (c *creation) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.body.Kind, "kind", "", "the `KIND` of its gateway (default: default, the section gateway)")
+	c.command.flag(f, "its own command: PROG and all that follows; for a kind with command: any")
+	f.BoolVar(&c.body.Stopped, "stopped", false, "only record it, and start nothing")
+	f.StringArrayVar(&c.env, "env", nil, "set a variable, `KEY=VALUE`, in its environment; may be repeated")
+	f.StringArrayVar(&c.secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
+	f.IntVar(&c.body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
+	f.BoolVar(&c.body.PortAny, "port-any", false, "allow a --port outside of gateway.ports")
+	f.BoolVar(&c.body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --kind, --command, --env and --secret say")
+}
+
+// run creates the profiles that the command line names.
+func (c *creation) run(cmd *cobra.Command, t *terminal, o *operation, args []string) (err error) {
+	if c.body.Environment, err = assignments(cmd, c.env); err != nil {
+		return err
+	}
+	if c.body.Secrets, err = secrets(t, cmd, c.secret); err != nil {
+		return err
+	}
+	if c.body.Command, err = c.command.of(cmd, &args); err != nil {
+		return err
+	}
+	names := once(args)
+	if len(names) == 1 {
+		c.body.Name = names[0]
+		return createOne(cmd, t, o, c.body)
+	}
+	if cmd.Flags().Changed("port") {
+		return misused(cmd, "--port takes one NAME only: each profile has its own port")
+	}
+	client := t.open()
+	return forEach(t, names, func(name string) answered {
+		own := c.body
+		own.Name = name
+		return o.create(cmd.Context(), t, client, own)
+	})
 }
 
 // rest is a flag that takes all that follows it on the command line.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,13 +17,14 @@ func profileEditVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "edit a profile's profile.yaml, and take it up",
-		Long: `Opens a copy of the profile's profile.yaml in $VISUAL, $EDITOR or vi. When the
-editor exits with 0 and has changed the text, the text is checked, replaces the
-old one and is in force; a running gateway is restarted if it must be. If the
-text has a fault, if somebody else has changed the file meanwhile, or if the
-profile was renamed or deleted and another one has its name, nothing changes:
-the text is kept in a file, which is named. If the editor fails, its text is
-ignored.`,
+		Long: `Opens a copy of the profile's profile.yaml in $VISUAL, $EDITOR or vi. Below the
+text stands, as comments, what the kind of its gateway says of each key; these
+lines are not kept. When the editor exits with 0 and has changed the text, the
+text is checked, replaces the old one and is in force; a running gateway is
+restarted if it must be. If the text has a fault, if somebody else has changed
+the file meanwhile, or if the profile was renamed or deleted and another one has
+its name, nothing changes: the text is kept in a file, which is named. If the
+editor fails, its text is ignored.`,
 		Example:           `  EDITOR=nano rlminit profile edit alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
@@ -44,7 +46,7 @@ func editProfile(ctx context.Context, t *terminal, client *control.Client, name 
 	}
 	file := filepath.Join(dir, "profile.yaml")
 	forget := func() { os.RemoveAll(dir) } // what is left of it is in the temporary directory, and nobody else's to read
-	if err := os.WriteFile(file, []byte(before.Text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(withKind(before)), 0o600); err != nil {
 		forget()
 		return control.Failed("cannot edit %s: %v", name, reason(err))
 	}
@@ -53,11 +55,12 @@ func editProfile(ctx context.Context, t *terminal, client *control.Client, name 
 		return control.Failed("the editor failed (%v); %s is as it was", err, name)
 	}
 	after, err := os.ReadFile(file)
+	after = withoutKind(after)
 	switch {
 	case err != nil:
 		forget()
 		return control.Failed("cannot read what the editor wrote: %v; %s is as it was", reason(err), name)
-	case bytes.Equal(after, []byte(before.Text)):
+	case bytes.Equal(after, []byte(before.Text)), bytes.Equal(after, []byte(before.Text+"\n")):
 		forget()
 		t.printf("%s: nothing was changed\n", printable(name))
 		return nil
@@ -70,6 +73,37 @@ func editProfile(ctx context.Context, t *terminal, client *control.Client, name 
 	forget()
 	t.printf("%s: changed\n", printable(name))
 	return nil
+}
+
+// kindMark begins what the editor shows below a profile.yaml.
+const kindMark = "# ---- What the kind "
+
+// withKind is a profile.yaml with what its kind says below it.
+func withKind(p control.ProfileText) string {
+	if p.Says == "" {
+		return p.Text
+	}
+	var text strings.Builder
+	text.WriteString(p.Text)
+	if p.Text != "" && !strings.HasSuffix(p.Text, "\n") {
+		text.WriteString("\n")
+	}
+	text.WriteString(kindMark + p.Kind + " says. A key above takes its place. From here on nothing is kept.\n")
+	for line := range strings.Lines(p.Says) {
+		text.WriteString("# " + line)
+	}
+	return text.String()
+}
+
+// withoutKind is what of an edited text is kept.
+func withoutKind(text []byte) []byte {
+	if bytes.HasPrefix(text, []byte(kindMark)) {
+		return nil
+	}
+	if kept, _, found := bytes.Cut(text, []byte("\n"+kindMark)); found {
+		return append(kept, '\n')
+	}
+	return text
 }
 
 // runEditor runs the person's editor on a file. Its variable may hold flags, as

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rlminit/config"
 	"rlminit/control"
 )
 
@@ -29,10 +30,14 @@ func profileListVerb(t *terminal) *cobra.Command {
 				profiles = slices.DeleteFunc(profiles, func(p control.Profile) bool { return p.Kind != kind })
 			}
 			return answer(t, profiles, func() {
-				b := new(table)
-				b.header("NAME", "KIND", "STATE", "DESIRED", "PORT", "DIR")
+				b, header := new(table), []string{"NAME", "STATE", "DESIRED", "PORT", "DIR"}
+				kinds := slices.ContainsFunc(profiles, func(p control.Profile) bool { return p.Kind != config.DefaultKind })
+				if kinds {
+					header = append(header, "KIND")
+				}
+				b.header(header...)
 				for _, p := range profiles {
-					b.row(p.Name, p.Kind, cell{p.State, stateColour(p.State)}, p.Desired, number(p.Port), p.Dir)
+					b.row([]any{p.Name, cell{p.State, stateColour(p.State)}, p.Desired, number(p.Port), p.Dir, p.Kind}[:len(header)]...)
 				}
 				b.writeOr(t, "no profile yet; rlminit profile create NAME makes one\n")
 			})

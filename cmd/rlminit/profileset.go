@@ -50,40 +50,7 @@ To change what else a profile has of its own, use rlminit profile edit.`,
   rlminit profile set 'web-*' MODEL=large --dry-run
   rlminit profile set --kind web --secret TOKEN=/run/secrets/token --rolling=4`,
 		ValidArgsFunction: completeProfiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			names := args
-			if i := slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, "=") }); i >= 0 {
-				names = args[:i]
-			}
-			given := args[len(names):]
-			if len(names) == 0 && s.kind == "" {
-				return misused(cmd, "NAME, PATTERN or --kind is missing")
-			}
-			change, err := s.changes(cmd, given)
-			if err != nil {
-				return err
-			}
-			secrets, err := secrets(t, cmd, s.secret)
-			if err != nil {
-				return err
-			}
-			one := s.kind == "" && len(names) == 1 && !strings.ContainsAny(names[0], "*?[")
-			empty := len(change)+len(secrets) == 0
-			switch asked := s.restart || cmd.Flags().Changed("rolling"); {
-			case cmd.Flags().Changed("rolling") && s.rolling < 1:
-				return misused(cmd, "--rolling takes a number above 0")
-			case empty && !asked:
-				return misused(cmd, "KEY=VALUE or --unset KEY is missing")
-			case one && len(secrets) == 0 && !asked && !s.dryRun:
-				return s.one(cmd.Context(), t, names[0], change)
-			case one && !asked:
-				s.restart = !s.dryRun
-			}
-			return s.many(cmd.Context(), t, control.SetProfiles{
-				Names: once(names), Kind: s.kind, Environment: change, Secrets: secrets, DryRun: s.dryRun,
-				Restart: s.restart || s.rolling > 0, Rolling: s.rolling, SteadyMS: milliseconds(s.steady),
-			})
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd, t, args) },
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&s.env, "env", nil, "set a variable, `KEY=VALUE`, as an argument does")
@@ -100,6 +67,42 @@ To change what else a profile has of its own, use rlminit profile edit.`,
 	forPrograms(t, cmd, "write the profile, a JSON object; of several what rlminit help json says")
 	f.Var((*seconds)(&s.timeout), "timeout", "wait no longer than `TIME`, such as 30s, for the gateways (default: no limit)")
 	return cmd
+}
+
+// run sets what the command line says.
+func (s *setting) run(cmd *cobra.Command, t *terminal, args []string) error {
+	names := args
+	if i := slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, "=") }); i >= 0 {
+		names = args[:i]
+	}
+	given := args[len(names):]
+	if len(names) == 0 && s.kind == "" {
+		return misused(cmd, "NAME, PATTERN or --kind is missing")
+	}
+	change, err := s.changes(cmd, given)
+	if err != nil {
+		return err
+	}
+	secrets, err := secrets(t, cmd, s.secret)
+	if err != nil {
+		return err
+	}
+	one := s.kind == "" && len(names) == 1 && !strings.ContainsAny(names[0], "*?[")
+	empty := len(change)+len(secrets) == 0
+	switch asked := s.restart || cmd.Flags().Changed("rolling"); {
+	case cmd.Flags().Changed("rolling") && s.rolling < 1:
+		return misused(cmd, "--rolling takes a number above 0")
+	case empty && !asked:
+		return misused(cmd, "KEY=VALUE or --unset KEY is missing")
+	case one && len(secrets) == 0 && !asked && !s.dryRun:
+		return s.one(cmd.Context(), t, names[0], change)
+	case one && !asked:
+		s.restart = !s.dryRun
+	}
+	return s.many(cmd.Context(), t, control.SetProfiles{
+		Names: once(names), Kind: s.kind, Environment: change, Secrets: secrets, DryRun: s.dryRun,
+		Restart: s.restart || s.rolling > 0, Rolling: s.rolling, SteadyMS: milliseconds(s.steady),
+	})
 }
 
 // changes are the variables that are set and removed.

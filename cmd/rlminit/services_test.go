@@ -115,6 +115,7 @@ web   stopped  -    -       0         -     killed by TERM
   {
     "name": "web",
     "profile": null,
+    "kind": null,
     "type": "daemon",
     "state": "stopped",
     "desired": "stopped",
@@ -131,7 +132,8 @@ web   stopped  -    -       0         -     killed by TERM
     },
     "reason": null,
     "port": null,
-    "uid": null
+    "uid": null,
+    "outdated": false
   }
 ]
 `},

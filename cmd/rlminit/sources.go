@@ -126,10 +126,7 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		if c == nil || c.Gateway == nil {
 			return nil, nil, fmt.Errorf("%s has no gateway section by now", configPath())
 		}
-		p := config.Profile{Name: d.Profile, Dir: config.ProfileDir(c.Home, d.Profile)}
-		if s.Port != nil {
-			p.Port = *s.Port
-		}
+		p := profileOf(c, d, s)
 		path := filepath.Join(p.Dir, "profile.yaml")
 		text, err := config.ReadUntrustedFile(path, document.MaxSize)
 		switch {
@@ -163,6 +160,15 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		definition = nil
 	}
 	return sections, comparable(definition), nil
+}
+
+// profileOf is the profile that a definition is of.
+func profileOf(c *config.Config, d control.Definition, s control.Service) config.Profile {
+	p := config.Profile{Name: d.Profile, Dir: config.ProfileDir(c.Home, d.Profile)}
+	if s.Port != nil {
+		p.Port = *s.Port
+	}
+	return p
 }
 
 // comparable is what a definition says by field, without what is secret.

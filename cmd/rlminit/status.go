@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"rlminit/config"
 	"rlminit/control"
 )
 
@@ -201,7 +203,7 @@ func statusTable(services []control.Service, wide bool) *table {
 	if pressed {
 		header = append(header, "PRESSURE")
 	}
-	kinds := slices.ContainsFunc(services, func(s control.Service) bool { return s.Kind != nil && *s.Kind != "default" })
+	kinds := slices.ContainsFunc(services, func(s control.Service) bool { return s.Kind != nil && *s.Kind != config.DefaultKind })
 	if kinds {
 		header = append(header, "KIND")
 	}
@@ -274,12 +276,28 @@ func remark(s control.Service) string {
 		return printable(*s.Reason)
 	case s.LogLostBytes > 0:
 		return fmt.Sprintf("its log has lost %d bytes", s.LogLostBytes)
+	case s.State == "running" && len(s.Schedules) > 0:
+		return printable(nextOf(s.Schedules))
 	case s.StatusText != nil && *s.StatusText != "":
 		return printable(*s.StatusText)
 	case s.State != "running" && s.LastExit != nil:
 		return exitText(*s.LastExit)
 	}
 	return ""
+}
+
+// nextOf says which of the commands beside a service runs next, and when.
+func nextOf(schedules map[string]control.Schedule) string {
+	first := ""
+	for _, name := range slices.Sorted(maps.Keys(schedules)) {
+		if next := schedules[name].Next; next != nil && (first == "" || next.Before(*schedules[first].Next)) {
+			first = name
+		}
+	}
+	if first == "" {
+		return ""
+	}
+	return first + " runs next at " + eventTime(*schedules[first].Next)
 }
 
 // recurrence says when a scheduled service runs next, and what became of it last.

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,12 +22,19 @@ import (
 // kindSchedule is the kind of a job that a schedule has started.
 const kindSchedule = "schedule"
 
-// Scheduled is a service that is run by its schedule.
+// Scheduled is a command that is run by a schedule.
 type Scheduled struct {
-	Name     string
+	Name     string // the service, which is run by it; or SERVICE/NAME, of a command beside it
+	Of       string // the service
 	Command  []string
 	Schedule service.Schedule
-	Off      bool // it is never run: enabled is false
+	Off      string // why it is not run; "": it is
+}
+
+// serviceOf is the service that a schedule is of.
+func serviceOf(schedule string) string {
+	name, _, _ := strings.Cut(schedule, "/")
+	return name
 }
 
 // schedules is the clock of what recurs: one timer, for the next of all of them,
@@ -111,7 +119,7 @@ func (s *schedules) due(now time.Time) (next time.Time) {
 	present := map[string]bool{}
 	for _, what := range s.list() {
 		present[what.Name] = true
-		if what.Off {
+		if what.Off != "" {
 			if !s.off(b, what) {
 				next = earlier(next, now.Add(retrySkip))
 			}
@@ -232,14 +240,14 @@ func (s *schedules) occur(b *jobJournal, what Scheduled, at time.Time) {
 		MaxOutput: control.DefaultJobOutput, Detach: true,
 	})
 	t.spec.Occurs, t.spec.Schedule = &at, what.Name
-	of, err := r.place.named(what.Name)
+	of, err := r.place.named(what.Of)
 	if err != nil {
 		return // it has gone this moment
 	}
 	of.give(&t.spec.Request)
 	var before []*task
 	var ends uint64
-	r.loop.Ask(func() { before, ends = r.tasks.occurrences(what.Name), r.ends[what.Name] })
+	r.loop.Ask(func() { before, ends = r.tasks.occurrences(what.Name), r.ends[what.Of] })
 	go func() {
 		if len(before) > 0 {
 			switch what.Schedule.Overlap {
@@ -263,7 +271,7 @@ func (s *schedules) occur(b *jobJournal, what Scheduled, at time.Time) {
 			<-other.outcome.done
 		}
 		ended := false
-		if r.loop.Ask(func() { ended = r.ends[what.Name] != ends }); ended {
+		if r.loop.Ask(func() { ended = r.ends[what.Of] != ends }); ended {
 			s.skip(b, what, at, 1, "it was stopped while it waited for the occurrence before", true)
 			return
 		}
@@ -276,19 +284,19 @@ func (s *schedules) occur(b *jobJournal, what Scheduled, at time.Time) {
 	}()
 }
 
-// occurrences are the jobs of a service's schedule.
+// occurrences are the jobs of a schedule.
 func (ts *tasks) occurrences(name string) []*task {
 	return ts.which(func(t *task) bool { return t.spec.Schedule == name })
 }
 
-// EndOccurrences ends what the schedule of a service has begun, and what waits for
+// EndOccurrences ends what the schedules of a service have begun, and what waits for
 // that. What is returned is closed when nothing of it is left; nil: there was nothing.
-// The schedule goes on.
+// The schedules go on.
 func (r *Runner) EndOccurrences(name, cause string) (over <-chan struct{}) {
 	var ended []*task
 	r.loop.Ask(func() {
 		r.ends[name]++
-		ended = r.tasks.occurrences(name)
+		ended = r.tasks.which(func(t *task) bool { return t.spec.Schedule != "" && serviceOf(t.spec.Schedule) == name })
 		for _, t := range ended {
 			r.cancel(t, cause)
 		}
@@ -308,8 +316,9 @@ func (r *Runner) EndOccurrences(name, cause string) (over <-chan struct{}) {
 
 // Why a schedule is not run.
 const (
-	notHere = "nothing can be recorded on a volume of this container's own"
-	notOn   = "enabled is false"
+	notHere   = "nothing can be recorded on a volume of this container's own"
+	NotOn     = "enabled is false"
+	NotWanted = "its service is not to run"
 )
 
 // NextOf is when a scheduled service is run next, and its last occurrence with what
@@ -335,8 +344,8 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 	next := timer.Next(time.Now().Add(-late))
 	_, lacks := r.host.Volume()
 	switch {
-	case what.Off:
-		s.NotRun = notOn
+	case what.Off != "":
+		s.NotRun = what.Off
 	case !b.durable() || lacks != "":
 		s.NotRun = cmp.Or(lacks, notHere)
 	case !next.IsZero():

@@ -101,7 +101,7 @@ func TestOccurrences(t *testing.T) {
 func TestServiceIsNoProfile(t *testing.T) {
 	g := newRig(t, newDisk("here"), Unrecorded())
 	g.Open()
-	what := Scheduled{Name: "tick", Command: []string{"true"}, Schedule: service.Schedule{Cron: "* * * * *", Overlap: service.OverlapSkip, Timeout: time.Hour}}
+	what := Scheduled{Name: "tick", Of: "tick", Command: []string{"true"}, Schedule: service.Schedule{Cron: "* * * * *", Overlap: service.OverlapSkip, Timeout: time.Hour}}
 	(&schedules{runner: g.Runner}).occur(g.journal.Load(), what, time.Now())
 	g.until("its job is spawned", func() bool {
 		g.task = g.tasks.byID["1"]
@@ -139,14 +139,14 @@ func TestScheduleThatIsNotRun(t *testing.T) {
 	g := newRig(t, d, Unrecorded())
 	g.Open()
 	g.host.profiles["nightly"] = true
-	what := Scheduled{Name: "nightly", Schedule: service.Schedule{Cron: "*/5 * * * *", CatchUp: schedule.CatchUpOne, Timeout: time.Minute}}
+	what := Scheduled{Name: "nightly", Of: "nightly", Schedule: service.Schedule{Cron: "*/5 * * * *", CatchUp: schedule.CatchUpOne, Timeout: time.Minute}}
 	s := &schedules{runner: g.Runner, fd: -1, last: map[string]time.Time{}, list: func() []Scheduled { return []Scheduled{what} }}
 	begin := time.Now()
 	s.due(begin)
 	if is := g.NextOf(what); is.Next == nil || is.NotRun != "" {
 		t.Errorf("in force: %+v", is)
 	}
-	what.Off = true
+	what.Off = NotOn
 	s.due(begin.Add(time.Second))
 	if is := g.NextOf(what); is.Next != nil || is.NotRun == "" {
 		t.Errorf("switched off: %+v", is)
@@ -154,7 +154,7 @@ func TestScheduleThatIsNotRun(t *testing.T) {
 	if next := s.due(begin.Add(time.Hour)); !next.IsZero() {
 		t.Errorf("it is looked at again at %s", next)
 	}
-	what.Off = false
+	what.Off = ""
 	s.due(time.Now())
 	ran := 0
 	d.View(func(h *table.Table) { ran = len(h.Jobs) })
@@ -174,7 +174,7 @@ func TestOccurrencesAreEnded(t *testing.T) {
 	g := newRig(t, d, Unrecorded())
 	g.Open()
 	g.host.profiles["nightly"] = true
-	what := Scheduled{Name: "nightly", Command: []string{"true"}, Schedule: service.Schedule{Cron: "*/5 * * * *", Overlap: service.OverlapQueue, Timeout: time.Minute}}
+	what := Scheduled{Name: "nightly", Of: "nightly", Command: []string{"true"}, Schedule: service.Schedule{Cron: "*/5 * * * *", Overlap: service.OverlapQueue, Timeout: time.Minute}}
 	s := &schedules{runner: g.Runner, fd: -1, last: map[string]time.Time{}, list: func() []Scheduled { return []Scheduled{what} }}
 	if over := g.EndOccurrences("nightly", "stop by uid 0"); over != nil {
 		t.Error("there was something to end")

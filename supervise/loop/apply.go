@@ -113,12 +113,14 @@ func (l *Loop) carryOutOn(e *core.Effect) {
 	case core.Wanted:
 		l.Records.publishStatus(u)
 		l.Records.recordSeen(u)
+		l.jobs.turned(u)
 	case core.StartProbe:
 		l.probes.Start(e.Node, a, u.definition, l.probing(u, a.Probe))
 	case core.StopProbe:
 		l.probes.Stop(e.Node, a.Probe)
 	case core.Changed:
 		l.published(u, e)
+		l.jobs.turned(u)
 	}
 }
 

@@ -23,10 +23,18 @@ func (l *Loop) LeftOfJobs() (held map[string][]int, stopping bool) {
 	return held, stopping
 }
 
-// reschedule tells that u's schedule has come, gone or changed.
+// reschedule tells that a schedule of u has come, gone or changed.
 func (j *jobRunner) reschedule(u *unit) {
-	if j.Runner != nil && u.definition.Schedule != nil {
+	if j.Runner != nil && (u.definition.Schedule != nil || len(u.definition.Schedules) > 0) {
 		j.Rescheduled()
+	}
+}
+
+// turned tells of schedules that count while u is to run, if that has changed.
+func (j *jobRunner) turned(u *unit) {
+	if len(u.definition.Schedules) > 0 && u.kept.scheduling != u.wanted() {
+		u.kept.scheduling = u.wanted()
+		j.reschedule(u)
 	}
 }
 

@@ -42,6 +42,8 @@ type kept struct {
 	changed  bool              // what is wanted is newer than the state that a predecessor left
 	outdated remember.Outdated // what of its run is older than the definition
 
+	scheduling bool // its schedules count: it is to run
+
 	// commanded: what is wanted is what a person has commanded, and was recorded nowhere,
 	// for there is no volume of ours. It is when we take one over.
 	commanded bool

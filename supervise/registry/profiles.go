@@ -440,7 +440,16 @@ func (r *Profiles) Text(name string) (answer control.ProfileText, err error) {
 		return answer, err
 	}
 	p, id, err := store.ToEdit(p.Name)
-	return control.ProfileText{Text: string(p.Text()), ID: id}, problemOf(err)
+	answer = control.ProfileText{Text: string(p.Text()), ID: id, Kind: cmp.Or(p.Kind(), config.DefaultKind)}
+	d, faults := r.settings.Current().For(p.Service()).GatewayDefinition(config.Profile{Name: p.Name, Kind: p.Kind(), Dir: p.Dir, Port: p.Port})
+	if len(faults) == 0 {
+		for name, v := range d.Environment { // which is this profile's alone
+			v.Text = redact.Value(name, v.Text)
+			d.Environment[name] = v
+		}
+		answer.Says = service.OwnText(d)
+	}
+	return answer, problemOf(err)
 }
 
 // Edit puts another profile.yaml in force, if it has no fault, and is made of the one

@@ -29,7 +29,7 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 	server.Handle("POST /v1/apply", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Apply, r) }))
 	server.Handle("POST /v1/set", api.MayCommand, with(func(all *Revisions, r *http.Request) (any, error) {
 		return api.WithBody(func(r *http.Request, body control.SetProfiles) (any, error) {
-			answer, err := all.Set(r.Context(), body, api.By(r))
+			answer, err := Values{all}.Set(r.Context(), body, api.By(r))
 			return api.Answer{Value: answer, Operation: answer.Operation}, err
 		})(r)
 	}))

@@ -42,6 +42,9 @@ type volume struct {
 	strange map[string]bool  // of profiles that do not run before
 	taken   map[string]bool  // by name: a service has it
 	calls   int
+
+	ran       map[string]string // by profile: what its process was started with
+	restarted []string          // profiles, in the order in which that was asked for
 }
 
 // life is one supervisor on the volume. When it is dead, its calls never return.
@@ -102,8 +105,11 @@ func (l *life) Profiles() ([]Found, error) {
 }
 
 func (l *life) found(name string) Found {
-	c := l.profiles[name]
-	return Found{Name: name, Content: c, Up: c.State == service.Running && !l.strange[name], Kept: plan.IsConfiguration(name)}
+	c, older := l.profiles[name], ""
+	if ran, runs := l.ran[name]; runs && c.State == service.Running && ran != values(c) {
+		older = "environment changed"
+	}
+	return Found{Name: name, Older: older, Content: c, Up: c.State == service.Running && !l.strange[name], Kept: plan.IsConfiguration(name)}
 }
 
 func (l *life) Profile(name string) (Found, error) {
@@ -153,8 +159,14 @@ func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 		return errors.New("no profile " + name)
 	}
 	l.profiles[name] = c
+	if !how.Quiet {
+		l.ran[name] = values(c)
+	}
 	return nil
 }
+
+// values are what a process is started with.
+func values(c Content) string { return fmt.Sprint(string(c.Text), c.Secrets) }
 
 // Discard keeps of a profile what lies in its directory: its secrets do not.
 func (l *life) Discard(_ context.Context, name, trash string, _ Put) error {
@@ -285,7 +297,7 @@ func (l *life) Load(number int) ([]byte, error) {
 func newVolume() *volume {
 	text := []byte("environment: {V: before}\n")
 	return &volume{
-		boot: "b0", files: map[int][]byte{}, trash: map[string]Content{},
+		ran: map[string]string{}, boot: "b0", files: map[int][]byte{}, trash: map[string]Content{},
 		made: map[string]int{"alice": 1, "bob": 2, "carol": 3, "zed": 4}, makes: 4,
 		bad: map[string]error{}, taken: map[string]bool{}, stuck: map[string]bool{}, strange: map[string]bool{},
 		profiles: map[string]Content{

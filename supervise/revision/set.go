@@ -21,6 +21,9 @@ import (
 // same.
 const setPatience = 60 * time.Second
 
+// Values gives profiles other variables and secrets.
+type Values struct{ Revisions *Revisions }
+
 // Set gives some profiles other variables and secrets: all of them, or none. It is a
 // revision, which Rollback takes back, and which touches no process. What runs is
 // restarted, if that is asked for, by an operation that begins when the revision is over.
@@ -33,7 +36,7 @@ const setPatience = 60 * time.Second
 //	                                     at their next start, until Rollback
 //	the same Set again                   no revision; those are restarted that still run
 //	                                     with old values
-func (r *Revisions) Set(ctx context.Context, ask control.SetProfiles, by control.Actor) (answer control.SetAnswer, err error) {
+func (v Values) Set(ctx context.Context, ask control.SetProfiles, by control.Actor) (answer control.SetAnswer, err error) {
 	answer = control.SetAnswer{Profiles: []string{}, Changed: []string{}, Outdated: []control.OutdatedProfile{}}
 	if len(ask.Environment)+len(ask.Secrets) == 0 && !ask.Restart {
 		return answer, control.BadRequest("nothing is to be set; write KEY=VALUE or --secret NAME=FILE, or --restart for what is outdated")
@@ -43,18 +46,18 @@ func (r *Revisions) Set(ctx context.Context, ask control.SetProfiles, by control
 			return answer, control.BadRequest("the secret %q %s", name, cmp.Or(fault, fmt.Sprintf("is longer than %d bytes", service.MaxSecret)))
 		}
 	}
-	if answer.Profiles, err = r.box.Meant(ask.Names, ask.Kind); err != nil {
+	if answer.Profiles, err = v.Revisions.box.Meant(ask.Names, ask.Kind); err != nil {
 		return answer, err
 	}
-	if answer.Revision, answer.Changed, answer.Plan, err = r.set(ask, answer.Profiles, by); err != nil || ask.DryRun {
+	if answer.Revision, answer.Changed, answer.Plan, err = v.begin(ask, answer.Profiles, by); err != nil || ask.DryRun {
 		return answer, err
 	}
 	if answer.Revision != 0 {
-		if err := r.awaitSet(ctx, answer.Revision); err != nil {
+		if err := v.await(ctx, answer.Revision); err != nil {
 			return answer, err
 		}
 	}
-	if answer.Outdated, err = r.outdated(answer.Profiles); err != nil || len(answer.Outdated) == 0 || !ask.Restart {
+	if answer.Outdated, err = v.outdated(answer.Profiles); err != nil || len(answer.Outdated) == 0 || !ask.Restart {
 		return answer, err
 	}
 	names := make([]string, len(answer.Outdated))
@@ -62,44 +65,46 @@ func (r *Revisions) Set(ctx context.Context, ask control.SetProfiles, by control
 		names[i] = o.Name
 	}
 	how := Restart{Rolling: ask.Rolling, Steady: milliseconds(ask.SteadyMS), Actor: by}
-	answer.Operation, err = r.box.Restart(ctx, names, how)
+	answer.Operation, err = v.Revisions.box.Restart(ctx, names, how)
 	return answer, err
 }
 
-// set begins the revision, if anything is to be changed; 0: nothing is. With a dry run it
+// begin begins the revision, if anything is to be changed; 0: nothing is. With a dry run it
 // is the text of a plan, which nobody can apply.
-func (r *Revisions) set(ask control.SetProfiles, meant []string, by control.Actor) (number int, changed []string, text string, err error) {
+func (v Values) begin(ask control.SetProfiles, meant []string, by control.Actor) (number int, changed []string, text string, err error) {
+	r := v.Revisions
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
 	if err := r.idle(); err != nil {
 		return 0, nil, "", err
 	}
-	s, err := r.survey(plan.Profiles, rand.Text(), false)
+	doc := &Document{Scope: plan.Values, Quiet: true, Salt: rand.Text(), Declared: map[string]plan.Profile{}}
+	is, err := r.survey(plan.Profiles, doc.Salt, false)
 	if err != nil {
 		return 0, nil, "", err
 	}
-	v := &setting{r: r, ask: ask, is: s, doc: &Document{Scope: plan.Values, Quiet: true, Salt: rand.Text(), Declared: map[string]plan.Profile{}}, changed: []string{}}
+	s := &setting{r: r, ask: ask, is: is, doc: doc, changed: []string{}}
 	decided, err := r.applied()
 	if err != nil {
 		return 0, nil, "", err
 	}
 	for _, name := range meant {
-		if err := v.add(name, decided); err != nil {
+		if err := s.add(name, decided); err != nil {
 			return 0, nil, "", err
 		}
 	}
-	if len(v.faults) > 0 {
-		return 0, nil, "", control.BadRequest("nothing was touched: %s", strings.Join(v.faults, "; "))
+	if len(s.faults) > 0 {
+		return 0, nil, "", control.BadRequest("nothing was touched: %s", strings.Join(s.faults, "; "))
 	}
 	if ask.DryRun {
-		text, err = v.text()
-		return 0, v.changed, text, err
+		text, err = s.text()
+		return 0, s.changed, text, err
 	}
-	if len(v.changes) == 0 {
-		return 0, v.changed, "", nil
+	if len(s.changes) == 0 {
+		return 0, s.changed, "", nil
 	}
-	begun, err := r.start(v.doc, apply.RecordedBegun{UID: by.UID, Source: v.source(), Request: rand.Text()}, v.changes, control.Gating{})
-	return begun.Revision, v.changed, "", err
+	begun, err := r.start(s.doc, apply.RecordedBegun{UID: by.UID, Source: s.source(), Request: rand.Text()}, s.changes, control.Gating{})
+	return begun.Revision, s.changed, "", err
 }
 
 // setting is a Set in the making.
@@ -115,58 +120,58 @@ type setting struct {
 }
 
 // add has one profile changed, if it is not so already.
-func (v *setting) add(name string, decided decided) error {
-	f, there := v.is.found[name]
+func (s *setting) add(name string, decided decided) error {
+	f, there := s.is.found[name]
 	if !there {
 		return nil // it went this moment
 	}
 	after := Content{Text: f.Content.Text, State: f.Content.State, Secrets: maps.Clone(f.Content.Secrets)}
-	if len(v.ask.Environment) > 0 {
-		text, err := v.r.box.Other(f, v.ask.Environment)
+	if len(s.ask.Environment) > 0 {
+		text, err := s.r.box.Other(f, s.ask.Environment)
 		if err != nil {
-			v.faults = append(v.faults, fmt.Sprintf("%s: %v", name, strings.ReplaceAll(err.Error(), "\n", "; ")))
+			s.faults = append(s.faults, fmt.Sprintf("%s: %v", name, strings.ReplaceAll(err.Error(), "\n", "; ")))
 			return nil
 		}
 		after.Text = text
 	}
-	if len(v.ask.Secrets) > 0 {
+	if len(s.ask.Secrets) > 0 {
 		if after.Secrets == nil {
 			after.Secrets = map[string]string{}
 		}
-		maps.Copy(after.Secrets, v.ask.Secrets)
+		maps.Copy(after.Secrets, s.ask.Secrets)
 	}
 	if bytes.Equal(f.Content.Text, after.Text) && maps.Equal(f.Content.Secrets, after.Secrets) {
 		return nil
 	}
-	shape := present(Found{Name: name, Content: after}, v.doc.Salt).Profile
-	is := map[string]plan.Present{name: present(f, v.doc.Salt)}
+	shape := present(Found{Name: name, Content: after}, s.doc.Salt).Profile
+	is := map[string]plan.Present{name: s.is.present[name]}
 	for _, c := range plan.Compare(is, map[string]plan.Profile{name: shape}, nil, func(string) bool { return true }) {
-		if !v.ask.Restart {
+		if !s.ask.Restart {
 			c.Effect = plan.NoEffect
 		}
-		v.changes = append(v.changes, c)
+		s.changes = append(s.changes, c)
 	}
-	v.changed = append(v.changed, name)
+	s.changed = append(s.changed, name)
 	if _, known := decided.wanted[name]; known {
-		v.doc.Declared[name] = shape
+		s.doc.Declared[name] = shape
 	}
-	v.doc.Steps = append(v.doc.Steps, Kept{Name: name, Action: plan.Update, Before: &f.Content, After: &after, Up: f.Up})
+	s.doc.Steps = append(s.doc.Steps, Kept{Name: name, Action: plan.Update, Before: &f.Content, After: &after, Up: f.Up})
 	return nil
 }
 
 // source is what is set, without values.
-func (v *setting) source() string {
-	keys := slices.Sorted(maps.Keys(v.ask.Environment))
-	keys = append(keys, slices.Sorted(maps.Keys(v.ask.Secrets))...)
+func (s *setting) source() string {
+	keys := slices.Sorted(maps.Keys(s.ask.Environment))
+	keys = append(keys, slices.Sorted(maps.Keys(s.ask.Secrets))...)
 	return "profile set " + strings.Join(keys, " ")
 }
 
 // text is the change as a plan.
-func (v *setting) text() (string, error) {
-	now := v.r.now().UTC()
+func (s *setting) text() (string, error) {
+	now := s.r.now().UTC()
 	text, err := (&plan.Plan{
-		Version: plan.Version, Created: now, Expires: now, Scope: plan.Values, Source: plan.Origin{File: v.source()},
-		Base: v.r.base(v.is), Salt: v.doc.Salt, Changes: v.changes, Unchanged: []string{}, Summary: plan.Sum(v.changes, len(v.is.found)),
+		Version: plan.Version, Created: now, Expires: now, Scope: plan.Values, Source: plan.Origin{File: s.source()},
+		Base: s.r.base(s.is), Salt: s.doc.Salt, Changes: s.changes, Unchanged: []string{}, Summary: plan.Sum(s.changes, len(s.is.found)),
 	}).Encode()
 	if err != nil {
 		return "", control.Failed("%v", err)
@@ -175,11 +180,11 @@ func (v *setting) text() (string, error) {
 }
 
 // awaitSet waits for the end of a Set's revision.
-func (r *Revisions) awaitSet(ctx context.Context, number int) error {
+func (v Values) await(ctx context.Context, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, setPatience)
 	defer cancel()
 	for after := uint64(0); ; {
-		is, err := r.Get(ctx, number, after)
+		is, err := v.Revisions.Get(ctx, number, after)
 		switch {
 		case err != nil:
 			return err
@@ -195,9 +200,9 @@ func (r *Revisions) awaitSet(ctx context.Context, number int) error {
 }
 
 // outdated are those of some profiles that run with older values.
-func (r *Revisions) outdated(names []string) ([]control.OutdatedProfile, error) {
+func (v Values) outdated(names []string) ([]control.OutdatedProfile, error) {
 	list := []control.OutdatedProfile{}
-	all, err := r.box.Profiles()
+	all, err := v.Revisions.box.Profiles()
 	for _, f := range all {
 		if f.Older != "" && slices.Contains(names, f.Name) {
 			list = append(list, control.OutdatedProfile{Name: f.Name, Why: f.Older})

@@ -3,7 +3,9 @@ package serve
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -34,34 +36,66 @@ func (h *JobHost) Employ() *jobs.Runner {
 	return h.runner
 }
 
-// Scheduled is every service that has a schedule.
+// Scheduled is every schedule of every service.
 func (h *JobHost) Scheduled() (list []jobs.Scheduled) {
 	h.loop.Read(func(now Services) {
 		for u := range now.All() {
-			if u.Definition.Schedule != nil && u.Fault == "" {
-				list = append(list, scheduled(u))
-			}
+			list = append(list, schedulesOf(u)...)
 		}
 	})
 	return list
 }
 
-func scheduled(u *View) jobs.Scheduled {
+// schedulesOf are a service's: that which runs it, and those of commands beside it, which
+// count while it is to run.
+func schedulesOf(u *View) (list []jobs.Scheduled) {
 	d := u.Definition
-	return jobs.Scheduled{Name: u.Name, Command: d.Command, Schedule: *d.Schedule, Off: !d.Enabled}
+	if u.Fault != "" {
+		return nil
+	}
+	if d.Schedule != nil {
+		is := jobs.Scheduled{Name: u.Name, Of: u.Name, Command: d.Command, Schedule: *d.Schedule}
+		if !d.Enabled {
+			is.Off = jobs.NotOn
+		}
+		list = append(list, is)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Schedules)) {
+		r := d.Schedules[name]
+		is := jobs.Scheduled{Name: u.Name + "/" + name, Of: u.Name, Command: r.Command, Schedule: r.Schedule}
+		if !u.Wanted && d.Schedule == nil {
+			is.Off = jobs.NotWanted
+		}
+		list = append(list, is)
+	}
+	return list
 }
 
-// tellSchedules adds to what is told of services when they run next.
+// tellSchedules adds to what is told of services when they, and commands beside them, run
+// next.
 func (h *JobHost) tellSchedules(list []control.Service) {
 	if h.runner == nil {
 		return
 	}
+	at := make(map[string]int, len(list))
+	for i := range list {
+		at[list[i].Name] = i
+	}
 	for _, what := range h.Scheduled() {
-		for i := range list {
-			if list[i].Name == what.Name {
-				next := h.runner.NextOf(what)
-				list[i].Schedule = &next
-			}
+		i, told := at[what.Of]
+		if !told {
+			continue
+		}
+		next := h.runner.NextOf(what)
+		_, name, beside := strings.Cut(what.Name, "/")
+		switch {
+		case !beside:
+			list[i].Schedule = &next
+		case list[i].Schedules == nil:
+			list[i].Schedules = map[string]control.Schedule{}
+			fallthrough
+		default:
+			list[i].Schedules[name] = next
 		}
 	}
 }
@@ -77,11 +111,11 @@ type occurring struct {
 func (h *JobHost) endOccurrences(units []*View, cause string) map[*core.Life]occurring {
 	ended := map[*core.Life]occurring{}
 	for _, u := range units {
-		if h.runner == nil || u.Definition.Schedule == nil {
+		if h.runner == nil || u.Definition.Schedule == nil && len(u.Definition.Schedules) == 0 {
 			continue
 		}
 		is := occurring{over: h.runner.EndOccurrences(u.Name, cause)}
-		if u.Fault == "" && h.runner.NextOf(scheduled(u)).NotRun == "" {
+		if u.Fault == "" && u.Definition.Schedule != nil && h.runner.NextOf(schedulesOf(u)[0]).NotRun == "" {
 			is.note = "its schedule goes on"
 			if u.Definition.Profile == "" {
 				is.note += " (enabled: false, and rlminit reload, switch it off)"

@@ -261,7 +261,7 @@ func (s *Revised) Other(f revision.Found, environment map[string]*string) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	text, err := store.Other(p, environment)
+	text, err := p.Other(environment)
 	if err != nil || p.Valid(s.Settings.Current()) != nil {
 		return text, err
 	}

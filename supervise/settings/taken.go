@@ -56,13 +56,13 @@ var parts = []part{
 	{key: "apply", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Apply }}, // none is everybody, an empty one nobody
 	{key: "jobs", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Jobs }},
 	{key: "hooks", when: atOnce, of: func(_ *Settings, c *config.Config) any { return list(c.Hooks) }},
-	{key: "gateway", name: "gateway or gateways", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Gateway.Says(c) }},
+	{key: "gateway", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Gateway.Says(c) }},
+	{key: "gateways", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Gateway.KindsSay(c) }},
 
 	{key: "environment", when: nextStart, of: func(_ *Settings, c *config.Config) any { return pairs(c.Environment) }},
 	{key: "env_file", when: nextStart, of: func(_ *Settings, c *config.Config) any { return list(c.EnvFile) }},
 	{key: "inherit_env", when: nextStart, of: func(_ *Settings, c *config.Config) any { return list(c.InheritEnv) }},
 
-	{key: "gateways", when: told},
 	{key: "services", when: told},
 }
 

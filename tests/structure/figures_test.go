@@ -10,8 +10,9 @@ import (
 // Bounds of the product's code, in lines that are neither blank nor comment, as
 // `make figures` prints them.
 const (
-	totalMost    = 70388
-	nodesMost    = 453804 // of the syntax tree: shorter lines count for nothing
+	// 70388 and 453804 before kinds, profile set for many and schedules.
+	totalMost    = 71800
+	nodesMost    = 464000 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )

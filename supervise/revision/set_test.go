@@ -1,0 +1,219 @@
+package revision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rlminit/control"
+	"rlminit/profiles/overrides"
+	"rlminit/service"
+)
+
+func (l *life) Meant(names []string, _ string) (meant []string, err error) {
+	defer l.enter()()
+	for _, name := range slices.Sorted(maps.Keys(l.profiles)) {
+		if len(names) == 0 || slices.ContainsFunc(names, func(p string) bool { ok, _ := path.Match(p, name); return ok }) {
+			meant = append(meant, name)
+		}
+	}
+	if len(meant) == 0 {
+		err = errors.New("nobody")
+	}
+	return meant, err
+}
+
+func (l *life) Other(f Found, environment map[string]*string) ([]byte, error) {
+	defer l.enter()()
+	if l.strange[f.Name] {
+		return nil, errors.New("profile.yaml:1: is faulty")
+	}
+	return overrides.Set("profile.yaml", f.Content.Text, overrides.Changes{Environment: environment})
+}
+
+func (l *life) Restart(_ context.Context, names []string, _ Restart) (uint64, error) {
+	defer l.enter()()
+	for _, name := range names {
+		l.ran[name] = values(l.profiles[name])
+	}
+	l.restarted = append(l.restarted, names...)
+	return uint64(len(l.restarted)), nil
+}
+
+// runAll has every profile run with what it has.
+func (v *volume) runAll() {
+	for name, c := range v.profiles {
+		v.ran[name] = values(c)
+	}
+}
+
+func setV(names ...string) control.SetProfiles {
+	return control.SetProfiles{Names: names, Environment: map[string]*string{"V": new("new")}, Secrets: map[string]string{"TOKEN": "t0p"}}
+}
+
+func names(list []control.OutdatedProfile) (all []string) {
+	for _, o := range list {
+		all = append(all, o.Name)
+	}
+	return all
+}
+
+func TestSet(t *testing.T) {
+	v := newVolume()
+	v.runAll()
+	r, before := v.live(0).revisions(), v.snapshot()
+	ask := setV("*")
+	ask.DryRun = true
+	dry, err := Values{r}.Set(t.Context(), ask, control.Actor{})
+	if err != nil || !strings.Contains(dry.Plan, `"environment.V"`) || strings.Contains(dry.Plan, "t0p") || !equal(v.snapshot(), before) || len(r.List()) != 0 {
+		t.Fatalf("%v %+v", err, dry)
+	}
+	ask.DryRun = false
+	done, err := Values{r}.Set(t.Context(), ask, control.Actor{UID: 7})
+	if err != nil || done.Revision != 1 || done.Operation != 0 || len(done.Changed) != 4 || fmt.Sprint(names(done.Outdated)) != "[alice bob zed]" && len(done.Outdated) != 3 {
+		t.Fatalf("%v %+v", err, done)
+	}
+	for name, c := range v.snapshot() {
+		if !strings.Contains(string(c.Text), "V: new") || c.Secrets["TOKEN"] != "t0p" || c.State != before[name].State {
+			t.Errorf("%s: %s %v", name, c.Text, c.Secrets)
+		}
+	}
+	if v.snapshot()["zed"].Secrets["KEY"] != "z3d" {
+		t.Error("a secret of before is gone")
+	}
+	if len(v.restarted) > 0 || r.List()[0].UID != 7 || r.List()[0].Source != "profile set V TOKEN" {
+		t.Errorf("%v %+v", v.restarted, r.List())
+	}
+	ask.Restart = true
+	again, err := Values{r}.Set(t.Context(), ask, control.Actor{})
+	if err != nil || again.Revision != 0 || len(again.Changed) != 0 || again.Operation == 0 || len(v.restarted) != 3 {
+		t.Errorf("again, with a restart: %v %+v", err, again)
+	}
+	if d, err := r.Drift(); err != nil || len(d.Changes) != 0 {
+		t.Errorf("profiles in nobody's scope drift: %v %+v", err, d)
+	}
+	back, err := r.Rollback(control.RollbackRequest{Request: "back"}, 0)
+	if end := finish(t, r, back, err); end.State != control.RevisionApplied || !equal(v.snapshot(), before) {
+		t.Errorf("%+v %v", end, v.snapshot())
+	}
+}
+
+// What is wrong with one keeps all from being touched.
+func TestSetRefuses(t *testing.T) {
+	v := newVolume()
+	v.strange["bob"] = true
+	r, before := v.live(0).revisions(), v.snapshot()
+	long := setV("*")
+	long.Secrets["TOKEN"] = strings.Repeat("x", service.MaxSecret+1)
+	for _, x := range []struct {
+		ask  control.SetProfiles
+		want string
+	}{
+		{setV("*"), "nothing was touched: bob: profile.yaml:1: is faulty"},
+		{setV("nobody"), "nobody"},
+		{control.SetProfiles{Names: []string{"alice"}}, "nothing is to be set; write KEY=VALUE or --secret NAME=FILE, or --restart for what is outdated"},
+		{long, fmt.Sprintf(`the secret "TOKEN" is longer than %d bytes`, service.MaxSecret)},
+		{control.SetProfiles{Secrets: map[string]string{"../x": "y"}}, `the secret "../x" `},
+	} {
+		if _, err := (Values{r}).Set(t.Context(), x.ask, control.Actor{}); err == nil || !strings.HasPrefix(err.Error(), x.want) {
+			t.Errorf("got %v, want %s", err, x.want)
+		}
+	}
+	v.mu.Lock()
+	delete(v.strange, "bob")
+	v.stuck["bob"] = true
+	v.mu.Unlock()
+	if _, err := (Values{r}).Set(t.Context(), setV("*"), control.Actor{}); err == nil || !strings.Contains(err.Error(), "nothing was changed: bob") {
+		t.Errorf("a disk that fails: %v", err)
+	}
+	if !equal(v.snapshot(), before) || len(v.restarted) > 0 {
+		t.Errorf("%v", v.snapshot())
+	}
+}
+
+// The supervisor, or the container, is killed at any call of a set, and again: all have
+// the new values or all the old ones, nobody was restarted who was not asked for, and the
+// same command goes on from there.
+func TestSetKilledAnywhere(t *testing.T) {
+	ends := map[string]int{}
+	for i := range 200 {
+		v := newVolume()
+		v.runAll()
+		if i%4 == 1 {
+			v.full = map[string]bool{"bob": true}
+		}
+		before := v.snapshot()
+		first := v.live(1 + rand.IntN(40))
+		ask := setV("*")
+		ask.Restart = i%2 == 0
+		go Values{first.revisions()}.Set(context.Background(), ask, control.Actor{})
+		var last *Revisions
+		for kills := rand.IntN(3); last == nil; kills-- {
+			select {
+			case <-first.dead:
+			case <-time.After(10 * time.Millisecond):
+			}
+			first.kill()
+			until := 0
+			if kills > 0 {
+				until = 1 + rand.IntN(30)
+			}
+			v.mu.Lock()
+			v.full = nil // somebody has made room
+			v.mu.Unlock()
+			first = v.live(until)
+			next := first.revisions()
+			boots := rand.IntN(2) == 0
+			if boots {
+				v.mu.Lock()
+				v.runAll() // processes of another start have what there is
+				v.mu.Unlock()
+			}
+			over := make(chan struct{})
+			go func() {
+				if boots {
+					next.Rewind()
+				} else {
+					next.Resume()
+				}
+				close(over)
+			}()
+			if until == 0 {
+				<-over
+				last = next
+			}
+		}
+		if list := last.List(); len(list) > 0 {
+			ends[finish(t, last, list[0], nil).State]++
+		} else {
+			ends["never begun"]++
+		}
+		now := v.snapshot()
+		fresh := 0
+		for _, c := range now {
+			if strings.Contains(string(c.Text), "V: new") && c.Secrets["TOKEN"] == "t0p" {
+				fresh++
+			}
+		}
+		if fresh != len(now) && !equal(now, before) {
+			t.Fatalf("round %d: %d of %d have the new values: %v", i, fresh, len(now), now)
+		}
+		ask.Restart = true
+		done, err := Values{last}.Set(t.Context(), ask, control.Actor{})
+		if err != nil {
+			t.Fatalf("round %d: the same again: %v", i, err)
+		}
+		left, err := Values{last}.outdated(done.Profiles)
+		if err != nil || len(left) > 0 {
+			t.Fatalf("round %d: still outdated: %v %v", i, left, err)
+		}
+	}
+	t.Logf("figure: 200 rounds of kills: %v", ends)
+}
