@@ -255,6 +255,9 @@ func (r *Records) remember(u *unit, state *machine.State, wants core.Wants, row 
 		Profile: u.definition.Profile, Recorded: u.recorded, Desired: wants.Desired, Before: wants.Before, Commanded: u.kept.commanded, Owed: wants.Owed,
 		Definition: []byte(u.fingerprint), Machine: *state,
 	}
+	if u.fault != "" {
+		m.Kind = u.definition.Kind
+	}
 	if u.older() != "" {
 		m.Outdated = &u.kept.outdated
 	}

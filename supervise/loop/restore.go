@@ -85,6 +85,7 @@ func (c *takeover) takeOver(outdated []*unit) {
 // and returns it if its definition is not the one that was in force.
 func (c *takeover) restoreService(name string, was remember.Service) (outdated *unit) {
 	p := c.registry.Recall(name, was.Profile, was.Recorded)
+	p.Kind = was.Kind
 	p.Desired = was.Desired
 	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
 	leaving := false

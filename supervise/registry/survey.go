@@ -30,6 +30,7 @@ type surveyor struct {
 type findings struct {
 	config *config.Config
 	values map[string]Proposal         // by service
+	kinds  map[string]string           // by service: what those say of their kinds that have a fault
 	atRest map[string]profiles.Profile // by service: those that are not compiled
 	prints map[string]string           // their fingerprints
 	input  reconcile.Input
@@ -67,7 +68,7 @@ type lister func(*config.Config) ([]profiles.Profile, error)
 // the others are taken to be without a fault.
 func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findings, error) {
 	store := v.volume.Store()
-	f := &findings{config: cfg, values: map[string]Proposal{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
+	f := &findings{config: cfg, values: map[string]Proposal{}, kinds: map[string]string{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
 	f.input.Held = store == nil
 	f.input.FoundState = service.Stopped
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
@@ -114,7 +115,7 @@ func (f *findings) profile(p profiles.Profile, life Life, how looking) {
 	if rests && (how.judged == nil || !how.judged(p)) {
 		entry.Fingerprint = atRest
 	} else if d, err := p.Definition(f.config); err != nil {
-		entry.Fault = profiles.Reason(err)
+		entry.Fault, f.kinds[name] = profiles.Reason(err), p.Kind()
 	} else if entry.Fingerprint, entry.Scheduled = atRest, d.Schedule != nil; !rests {
 		f.add(d)
 		entry.Fingerprint = f.prints[name]

@@ -40,6 +40,7 @@ func New(t *handover.Table, answer func(core.Input)) *Driver {
 // Service is what a successor is to know of one.
 type Service struct {
 	Profile    string         `json:"profile,omitempty"`
+	Kind       string         `json:"kind,omitempty"` // where there is no definition that has it
 	Recorded   bool           `json:"recorded,omitempty"`
 	Desired    service.Intent `json:"desired,omitempty"`
 	Before     service.Intent `json:"before,omitempty"`     // what Desired was, where what follows from it is yet to begin

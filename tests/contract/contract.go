@@ -148,6 +148,10 @@ var All = []Test{
 	{Name: "ProfileGoesWithItsJobs", Run: ProfileGoesWithItsJobs},
 	{Name: "JobsAreRetried", Run: JobsAreRetried},
 	{Name: "Schedules", Run: Schedules},
+	{Name: "Kinds", Run: Kinds, Root: true},
+	{Name: "OwnDependencies", Run: OwnDependencies},
+	{Name: "ManyAreSet", Run: ManyAreSet, Root: true},
+	{Name: "SchedulesBeside", Run: SchedulesBeside},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
 	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},
