@@ -41,7 +41,8 @@ type place struct {
 
 	mu     sync.Mutex
 	held   map[string][]int
-	spawns map[string]int // by service
+	spawns map[string]int    // by service
+	ran    map[string]string // by service: the program of its latest process
 	alive  map[uint64]string
 	deaf   map[string]bool // services that do not end by TERM
 	ended  []int32         // codes that End was sent with
@@ -52,7 +53,7 @@ func newPlace(t *testing.T, yaml string, args ...string) *place {
 	t.Helper()
 	p := &place{
 		T: t, home: tempDir(t), runtime: tempDir(t), held: map[string][]int{},
-		spawns: map[string]int{}, alive: map[uint64]string{}, deaf: map[string]bool{},
+		spawns: map[string]int{}, ran: map[string]string{}, alive: map[uint64]string{}, deaf: map[string]bool{},
 	}
 	if err := os.Mkdir(filepath.Join(p.runtime, "services"), 0o755); err != nil {
 		t.Fatal(err)
@@ -196,6 +197,7 @@ func (p *place) take(s *supervisor, o link.Outgoing) {
 		p.ended = append(p.ended, m.Code)
 	case *wire.Spawn:
 		p.spawns[m.Name]++
+		p.ran[m.Name] = m.Argv[0]
 		p.alive[m.ID] = m.Name
 		hear(&wire.Spawned{ID: m.ID, PID: int32(100 + m.ID), StartTime: m.ID})
 	case *wire.Signal:
