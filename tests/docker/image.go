@@ -35,7 +35,7 @@ type images struct {
 
 // debian is the recipe of the base: its content decides the image's tag, so a
 // change of it makes a new one.
-var debian = []string{"--variant=essential", "--include=procps,passwd", "--format=tar", "bookworm"}
+var debian = []string{"--variant=essential", "--include=procps,passwd,redis-server", "--format=tar", "bookworm"}
 
 // buildImages makes the images that are not there yet.
 func buildImages() (images, error) {
