@@ -15,6 +15,7 @@ import (
 	"rlminit/plan"
 	"rlminit/plan/apply"
 	"rlminit/profiles"
+	"rlminit/service"
 )
 
 // defaultTimeout is how long a gate of a caller who says nothing is waited for.
@@ -309,10 +310,15 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 	return answer, nil
 }
 
+// sameState tells whether two contents want the same to run, as far as both say it.
+func sameState(a, b *Content) bool {
+	return a.State == b.State || a.State == service.IntentNone || b.State == service.IntentNone
+}
+
 // sameContent tells whether two contents say the same.
 func sameContent(a, b *Content) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.State == b.State && bytes.Equal(a.Text, b.Text) && maps.Equal(a.Secrets, b.Secrets)
+	return sameState(a, b) && bytes.Equal(a.Text, b.Text) && maps.Equal(a.Secrets, b.Secrets)
 }

@@ -24,8 +24,8 @@ type Found struct {
 
 // Content is all of a profile that a revision changes.
 type Content struct {
-	Text    []byte            `json:"text"` // profile.yaml; null: there is none
-	State   service.Intent    `json:"state"`
+	Text    []byte            `json:"text"`  // profile.yaml; null: there is none
+	State   service.Intent    `json:"state"` // IntentNone: whatever it is, stays
 	Secrets map[string]string `json:"secrets,omitempty"`
 }
 

@@ -272,7 +272,7 @@ func between(is, before, after *Content) bool {
 	}
 	either := func(same func(*Content) bool) bool { return same(before) || same(after) }
 	return either(func(c *Content) bool { return bytes.Equal(is.Text, c.Text) }) &&
-		either(func(c *Content) bool { return is.State == c.State }) &&
+		either(func(c *Content) bool { return sameState(is, c) }) &&
 		either(func(c *Content) bool { return maps.Equal(is.Secrets, c.Secrets) })
 }
 

@@ -152,6 +152,9 @@ func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 		l.makes++
 		l.made[name] = l.makes
 	}
+	if c.State == service.IntentNone {
+		c.State = half.State
+	}
 	l.profiles[name] = half
 	leave()
 	defer l.enter()()

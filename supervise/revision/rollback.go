@@ -9,6 +9,7 @@ import (
 	"rlminit/control"
 	"rlminit/plan"
 	"rlminit/plan/apply"
+	"rlminit/service"
 )
 
 // Rollback begins to put back what was before the last revision, or after
@@ -96,6 +97,10 @@ func (v *reversal) add(name string) error {
 	}
 	kept := Kept{Name: name, After: content}
 	is, wanted := map[string]plan.Present{}, map[string]plan.Profile{}
+	if there && content != nil && content.State == service.IntentNone {
+		content = &Content{Text: content.Text, State: f.Content.State, Secrets: content.Secrets}
+		kept.After = content
+	}
 	if there {
 		is[name] = present(f, v.doc.Salt)
 		kept.Before, kept.Up = &f.Content, f.Up
@@ -215,7 +220,7 @@ func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
 		}
 		for _, k := range doc.Steps {
 			if _, meant := contents[k.Name]; meant && !known[k.Name] {
-				known[k.Name], contents[k.Name] = true, k.After
+				known[k.Name], contents[k.Name] = true, stated(k.After, contents[k.Name])
 			}
 		}
 		for _, name := range doc.Gone {
@@ -225,6 +230,14 @@ func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
 		}
 	}
 	return nil
+}
+
+// stated is a content with the state of another one where it says none.
+func stated(c, other *Content) *Content {
+	if c == nil || other == nil || c.State != service.IntentNone {
+		return c
+	}
+	return &Content{Text: c.Text, State: other.State, Secrets: c.Secrets}
 }
 
 // between is the revision to go back to, and those after it, the newest first.
@@ -305,7 +318,7 @@ func (r *Revisions) before(undone []int) (was undoing, err error) {
 			was.order = append(was.order, name)
 		}
 		for _, k := range doc.Steps {
-			was.contents[k.Name] = k.Before
+			was.contents[k.Name] = stated(k.Before, was.contents[k.Name])
 			was.order = append(was.order, k.Name)
 		}
 		docs = append(docs, doc)

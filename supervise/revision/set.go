@@ -144,6 +144,8 @@ func (s *setting) add(name string, decided decided) error {
 		return nil
 	}
 	shape := present(Found{Name: name, Content: after}, s.doc.Salt).Profile
+	after.State = service.IntentNone // a person may start and stop it meanwhile, and afterwards
+	before := Content{Text: f.Content.Text, Secrets: f.Content.Secrets}
 	is := map[string]plan.Present{name: s.is.present[name]}
 	for _, c := range plan.Compare(is, map[string]plan.Profile{name: shape}, nil, func(string) bool { return true }) {
 		if !s.ask.Restart {
@@ -152,10 +154,11 @@ func (s *setting) add(name string, decided decided) error {
 		s.changes = append(s.changes, c)
 	}
 	s.changed = append(s.changed, name)
-	if _, known := decided.wanted[name]; known {
+	if was := decided.wanted[name].profile; was != nil { // its drift is still told
+		shape.State = was.State
 		s.doc.Declared[name] = shape
 	}
-	s.doc.Steps = append(s.doc.Steps, Kept{Name: name, Action: plan.Update, Before: &f.Content, After: &after, Up: f.Up})
+	s.doc.Steps = append(s.doc.Steps, Kept{Name: name, Action: plan.Update, Before: &before, After: &after, Up: f.Up})
 	return nil
 }
 

@@ -99,6 +99,14 @@ func TestSet(t *testing.T) {
 	if d, err := r.Drift(); err != nil || len(d.Changes) != 0 {
 		t.Errorf("profiles in nobody's scope drift: %v %+v", err, d)
 	}
+	v.mu.Lock()
+	zed := v.profiles["zed"]
+	zed.State = service.Stopped // by a person, whom no rollback of values overrules
+	v.profiles["zed"] = zed
+	v.mu.Unlock()
+	stopped := before["zed"]
+	stopped.State = service.Stopped
+	before["zed"] = stopped
 	back, err := r.Rollback(control.RollbackRequest{Request: "back"}, 0)
 	if end := finish(t, r, back, err); end.State != control.RevisionApplied || !equal(v.snapshot(), before) {
 		t.Errorf("%+v %v", end, v.snapshot())

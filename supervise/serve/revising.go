@@ -282,7 +282,7 @@ func (s *Revised) Restart(ctx context.Context, names []string, how revision.Rest
 
 // record is Put where nothing is supervised yet, of what has its secrets.
 func record(store *profiles.Store, name string, c revision.Content) error {
-	if _, err := store.Replace(name, c.Text); err != nil {
+	if _, err := store.Replace(name, c.Text); err != nil || c.State == service.IntentNone {
 		return err
 	}
 	return store.Records.SaveIntent(name, c.State)
