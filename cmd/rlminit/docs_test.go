@@ -43,6 +43,9 @@ func chapter(b *strings.Builder, verb *cobra.Command) {
 	fmt.Fprintf(b, "\n## %s\n\n", verb.CommandPath())
 	if verbs := visible(verb); len(verbs) > 0 {
 		fmt.Fprintf(b, "%s\n", verb.Long)
+		if verb.Flags().Lookup("json") != nil { // it is of use by itself
+			fmt.Fprintf(b, "\n%s\nFlags:\n\n%s", indent(usageLine(verb)+"\n"), indent(flagLines(verb)))
+		}
 		for _, sub := range verbs {
 			chapter(b, sub)
 		}

@@ -48,11 +48,11 @@ func (r *Runner) adopt(held map[string][]int) {
 	for _, c := range r.children {
 		children[c.Name] = c
 	}
-	over := map[string]bool{}
+	over, recorded := map[string]bool{}, map[string]bool{}
 	b := r.journal.Load()
 	b.View(func(h *table.Table) {
 		for id, e := range h.Jobs {
-			over[id] = e.State != ""
+			over[id], recorded[id] = e.State != "", true
 		}
 	})
 	var tasks []*task
@@ -73,6 +73,10 @@ func (r *Runner) adopt(held map[string][]int) {
 		}
 		c, has := children[t.spec.name()]
 		delete(children, t.spec.name())
+		if b.durable() && t.journal == b && !has && !recorded[t.spec.ID] {
+			r.submitted(t) // its record did not come to be, and comes before all else
+			continue
+		}
 		r.resume(t, c, has)
 	}
 	for name, c := range children { // over, or of a job that nobody knows

@@ -287,7 +287,11 @@ func (r *Runner) record(t *task) {
 
 // keep records the outcome, and before it that of a write that was undone.
 func (t *task) keep(state job.State) error {
-	ended := table.Ended{Job: t.spec.ID, State: state.Outcome, TookMS: t.outcome.result.ExecutionTimeMS}
+	of := ownerOf(&t.spec.Request)
+	ended := table.Ended{
+		Job: t.spec.ID, Kind: t.spec.Kind, Profile: of.Profile, Service: of.Service,
+		State: state.Outcome, ExitCode: t.outcome.result.ExitCode, TookMS: t.outcome.result.ExecutionTimeMS,
+	}
 	ended.Result, _ = json.Marshal(bare(t.outcome.result)) // of strings and numbers
 	if state.Outcome == job.Succeeded {
 		switch t.spec.Kind {
