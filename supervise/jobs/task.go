@@ -156,7 +156,9 @@ func isJob(name string) bool { return strings.HasPrefix(name, namePrefix) }
 // hold has tier 1 keep all of a job's descriptors.
 func (t *task) hold(r *Runner) {
 	fds := append([]int{t.held.spec}, t.output.FDs()...)
-	if !t.output.There() && t.held.stdin >= 0 {
+	// A client is to notice when its reader has ended. What a hook reads is in memory, and is
+	// needed again if the spawn is lost on its way.
+	if t.held.stdin >= 0 && (!t.output.There() || t.spec.Kind == kindHook) {
 		fds = append(fds, t.held.stdin)
 	}
 	r.host.Send(&wire.Hold{Key: t.spec.name()}, fds, nil)
