@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -42,8 +43,10 @@ func (j hookJobs) Records() (hooks.Records, bool) {
 // Told is hooks.Runner's.
 func (j hookJobs) Told(event uint64) (names []string) {
 	j.runner.loop.Ask(func() {
-		for _, t := range j.runner.tasks.which(func(t *task) bool { return t.spec.Event == event && event != 0 }) {
-			names = append(names, t.spec.Hook)
+		for _, t := range j.runner.tasks.byID {
+			if t.spec.Event == event && t.journal.durable() { // records in memory begin anew with each supervisor
+				names = append(names, t.spec.Hook)
+			}
 		}
 	})
 	return names
@@ -53,8 +56,10 @@ func (j hookJobs) Told(event uint64) (names []string) {
 func (j hookJobs) Tell(hook *config.Hook, event uint64, line string) error {
 	t := newHook(hook, nil, line)
 	t.spec.Event, t.spec.Request.Detach = event, true
-	_, err := j.runner.submit(t)
-	return err
+	if _, err := j.runner.submit(t); !errors.Is(err, errStopping) { // then nobody is told any more
+		return err
+	}
+	return nil
 }
 
 // newHook is a job that runs a hook's command.

@@ -148,6 +148,7 @@ var All = []Test{
 	{Name: "JobFailedHooks", Run: JobFailedHooks},
 	{Name: "Thresholds", Run: Thresholds},
 	{Name: "ThresholdsAreReloaded", Run: ThresholdsAreReloaded},
+	{Name: "ThresholdsWithoutAVolume", Run: ThresholdsWithoutAVolume},
 	{Name: "JobsInCrowds", Run: JobsInCrowds},
 	{Name: "StdinThatMayBeSilent", Run: StdinThatMayBeSilent},
 	{Name: "JobsAreBounded", Run: JobsAreBounded},

@@ -96,8 +96,10 @@ func Thresholds(t *testing.T, start New) {
 	if [ -e "$RLMINIT_HOME/eat" ]; then (x=$(head -c 120000000 /dev/zero | tr '\0' x); while [ -e "$RLMINIT_HOME/eat" ]; do sleep 0.05; done); fi
 	sleep 0.05
 done`)+`, limits: {memory: 600MiB}}`,
+		`spin: {`+bash(`while [ ! -e "$RLMINIT_HOME/calm" ]; do :; done; exec sleep infinity`)+`, limits: {cpu: 0.2}}`,
 	) + `hooks:
   - {name: fat, on: {memory: 15%}, services: [web], ` + toldIn("fat") + `}
+  - {name: busy, on: [{cpu: 30%, for: 2s}], services: [spin], ` + toldIn("busy") + `}
   - {name: box, on: [failed, {memory: 1%}], ` + toldIn("box") + `}
 `})
 	state := func(l hookLine) string { return l.Type + " " + l.State }
@@ -121,6 +123,10 @@ done`)+`, limits: {memory: 600MiB}}`,
 	awaitTold(b, "fat", state, "threshold crossed", "threshold back")
 	awaitTold(b, "box", state, "threshold crossed")
 
+	awaitTold(b, "busy", state, "threshold crossed")
+	b.Shell(box.Service, `touch "`+b.Home()+`/calm"`)
+	awaitTold(b, "busy", state, "threshold crossed", "threshold back")
+
 	first := told(b, "fat")[0]
 	if first.Hook != "fat" || first.Service != "web" || first.What != "memory" || first.Limit != 15 || first.For != "0s" || first.Percent == nil || *first.Percent < 15 {
 		t.Errorf("the hook was told %s", first.raw)
@@ -139,6 +145,26 @@ done`)+`, limits: {memory: 600MiB}}`,
 	}
 	b.Again()
 	awaitTold(b, "box", state, "threshold crossed", "threshold crossed")
+}
+
+// ThresholdsWithoutAVolume: what was told of a threshold is in PID 1's memory too, and so
+// nothing is told twice where there is no journal.
+func ThresholdsWithoutAVolume(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config() + `hooks:
+  - {name: box, on: {memory: 1%}, ` + toldIn("box") + `}
+`, Env: []string{"RLMINIT_PROFILES=off"}})
+	state := func(l hookLine) string { return l.Type + " " + l.State }
+	awaitTold(b, "box", state, "threshold crossed")
+	if events := b.Must("events", "--json", "--type", "threshold"); strings.TrimSpace(events) != strings.TrimSpace(told(b, "box")[0].raw) {
+		t.Errorf("events has\n%s", events)
+	}
+	for range 2 {
+		old := b.Supervisor()
+		kill(b, "KILL", old.PID)
+		replaced(b, old.PID)
+		measured(b, "box", true)
+	}
+	awaitTold(b, "box", state, "threshold crossed")
 }
 
 // ThresholdsAreReloaded: what a hook was told is forgotten with the hook, and one that has
@@ -194,6 +220,13 @@ func JobFailedHooks(t *testing.T, start New) {
 			t.Errorf("the hook was told %q, and events has\n%s", l.raw, events)
 		}
 	}
+	b.Must("run", "--detach", "--timeout", "10m", "--", "sleep", "1000")
+	if err := b.Signal(9); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	awaitTold(b, "all", say, "job_failed run failed 3 ", "job_failed run failed null alice", "job_failed run timed_out null ", "job_failed run failed 4 ",
+		"job_failed run interrupted null ")
 }
 
 // HooksAreToldOnce: what happens to a service is told, and once, though the supervisor is

@@ -111,6 +111,9 @@ func (h *Hooks) Begin(records Records) {
 	} else if was, ok := h.recalled(); ok {
 		set = was
 	}
+	if len(set.Hooks) == 0 {
+		return // nothing is kept for nobody
+	}
 	records.Note(table.TypeHooksSet, set)
 }
 
@@ -126,8 +129,8 @@ func (h *Hooks) Wake() {
 // Happened takes a transition where there is no journal. It never waits.
 func (h *Hooks) Happened(e control.Event) {
 	records, durable := h.runner.Records()
-	if durable {
-		return // there is one by now
+	if durable || len(h.given.List()) == 0 {
+		return // there is one by now; or there is nobody to be told
 	}
 	e.Type = table.TypeTransition
 	line, _ := json.Marshal(e) // of strings and numbers
@@ -137,6 +140,9 @@ func (h *Hooks) Happened(e control.Event) {
 
 // Recorded tells that an event was recorded; nil: it could not be, and nobody is told of it.
 func (h *Hooks) Recorded(line []byte) {
+	if len(h.given.List()) == 0 {
+		return // nobody is woken for nothing
+	}
 	if line == nil {
 		h.lost.Add(1)
 	}
@@ -224,17 +230,17 @@ func (h *Hooks) recalled() (was table.HooksSet, ok bool) {
 func (t *telling) follow() {
 	records, _ := t.runner.Records()
 	list := t.given.List()
+	if records == t.records && t.following && len(list) == len(t.list) && (len(list) == 0 || &list[0] == &t.list[0]) {
+		return // as a rule
+	}
 	set := digests(list)
 	moved, changed := records != t.records, !maps.Equal(set, t.set)
-	if !moved && !changed && t.following {
-		return
-	}
 	if moved {
 		t.records, t.passed = records, 0
 		records.View(func(all *table.Table) { t.position, t.missed = all.Hooks.Through, all.Hooks.Missed })
 	}
 	t.watches.keep(func(hook string) bool { return set[hook] != "" && set[hook] == t.set[hook] })
-	t.list, t.set, t.following = slices.Clone(list), set, true
+	t.list, t.set, t.following = list, set, true
 	if moved || changed {
 		t.mark()
 	}
