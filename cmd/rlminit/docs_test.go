@@ -41,14 +41,14 @@ func reference(root *cobra.Command) string {
 
 func chapter(b *strings.Builder, verb *cobra.Command) {
 	fmt.Fprintf(b, "\n## %s\n\n", verb.CommandPath())
-	if verbs := visible(verb); len(verbs) > 0 {
-		fmt.Fprintf(b, "%s\n", verb.Long)
-		if verb.Flags().Lookup("json") != nil { // it is of use by itself
-			fmt.Fprintf(b, "\n%s\nFlags:\n\n%s", indent(usageLine(verb)+"\n"), indent(flagLines(verb)))
-		}
+	verbs := visible(verb)
+	defer func() {
 		for _, sub := range verbs {
 			chapter(b, sub)
 		}
+	}()
+	if len(verbs) > 0 && verb.Flags().Lookup("json") == nil { // else it is of use by itself
+		fmt.Fprintf(b, "%s\n", verb.Long)
 		return
 	}
 	fmt.Fprintf(b, "%s%s.\n\n", strings.ToUpper(verb.Short[:1]), verb.Short[1:])
