@@ -277,7 +277,12 @@ func HooksAreTried(t *testing.T, start New) {
   - {name: page-me, on: [failed], services: [web], command: [cat]}
   - {name: disk-full, on: [{disk: 100%, for: 5m}], command: [sh, -c, "cat; echo oh >&2; exit 7"]}
   - {on: [job-failed], command: [cat]}
+  - {name: absent, on: {memory: 50%}, services: [nobody], command: [cat]}
 `})
+	box.Eventually(b, long, "what is not there is shown", func() (bool, any) {
+		of := hooksOf(b)["absent"].Thresholds
+		return len(of) == 1 && of[0].Lacks == "there is no such service" && of[0].Percent == nil, of
+	})
 	var l hookLine
 	line := b.Must("hooks", "test", "page-me")
 	if err := json.Unmarshal([]byte(line), &l); err != nil || !l.Sample || l.Type != "transition" || l.To != "failed" || l.Service != "web" || strings.Count(line, "\n") != 1 {

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"rlminit/cgroup"
@@ -16,6 +17,10 @@ import (
 // notYet is why a share of CPU time is not known at first: it is of the time between two
 // measurements.
 const notYet = "not measured yet"
+
+// noService is why there is nothing to measure: nobody has made it yet, or its name is
+// another.
+const noService = "there is no such service"
 
 // measureBy measures what the newest plan says, as often as it says.
 func (h *Hooks) measureBy() {
@@ -35,6 +40,9 @@ func (h *Hooks) measureBy() {
 		}
 	}
 }
+
+// noPID is that of a service which is not there.
+const noPID = -1
 
 // meter measures. It is measureBy's goroutine's alone.
 type meter struct {
@@ -70,13 +78,22 @@ func (m *meter) read(hooks []config.Hook) (all []reading) {
 	var wanted []Service
 	known := map[string]bool{}
 	for _, hook := range hooks {
-		if len(hook.Services) == 0 {
-			continue
+		var found []Service
+		for _, name := range hook.Services {
+			named := m.given.Services([]string{name})
+			if len(named) == 0 {
+				m.now.used[name] = use{lacks: noService}
+				named = []Service{{Name: name, PID: noPID}}
+			}
+			for _, s := range named {
+				if !slices.ContainsFunc(found, func(other Service) bool { return other.Name == s.Name }) {
+					found = append(found, s)
+				}
+			}
 		}
-		found := m.given.Services(hook.Services)
 		m.now.services[hook.Name] = found
 		for _, s := range found {
-			if !known[s.Name] {
+			if !known[s.Name] && s.PID != noPID {
 				known[s.Name] = true
 				wanted = append(wanted, s)
 			}

@@ -150,7 +150,7 @@ func (t *telling) judge(r readings) {
 // take judges one reading.
 func (t *telling) take(w *watch, r reading, at time.Duration) {
 	if r.lacks != "" {
-		if r.lacks != w.lacks && r.lacks != notYet {
+		if r.lacks != w.lacks && r.lacks != notYet && r.lacks != noService {
 			slog.Warn("a threshold cannot be measured", "hook", w.of.Hook, "what", strings.TrimSpace(w.of.Service+" "+w.of.What), "why", r.lacks)
 		}
 		w.percent, w.lacks = nil, r.lacks
