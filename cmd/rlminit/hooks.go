@@ -54,8 +54,8 @@ func showHooks(t *terminal, list []control.Hook) {
 			now := "-"
 			if of.Percent != nil {
 				now = fmt.Sprintf("%.1f%%", *of.Percent)
-			} else if of.Lacks != "" {
-				state.text += ": " + of.Lacks
+			} else if of.Lacks != "" && !of.Crossed {
+				state.text = of.Lacks
 			}
 			b.row(h.Name, cmp.Or(shortService(of.Service), "the container"), of.What, now, fmt.Sprintf("%d%%", of.Limit), of.For, state)
 			rows++

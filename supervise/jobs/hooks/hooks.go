@@ -169,8 +169,8 @@ type telling struct {
 	position  uint64            // the last record that was dealt with
 	passed    int               // how many of those are kept all the same
 	missed    int               // as it was said
-	following bool              // list is all there are, and not only what a predecessor had
-	failing   bool              // a hook could not be recorded, which was said
+	following bool              // list is all there are, and that is recorded
+	failing   bool              // something could not be recorded, which was said
 	bounds    bounds
 	watches   watches
 	plan      plan // of what is measured
@@ -186,9 +186,8 @@ func (h *Hooks) Run() {
 	t.takeOver()
 	t.tell() // what a predecessor did not come to, by the hooks of then
 	for {
-		t.follow()
 		var later <-chan time.Time
-		if !t.tell() {
+		if followed := t.follow(); !t.tell() || !followed {
 			later = time.After(again)
 		}
 		select {
@@ -226,32 +225,45 @@ func (h *Hooks) recalled() (was table.HooksSet, ok bool) {
 	return was, len(text) > 0 && json.Unmarshal(text, &was) == nil
 }
 
-// follow takes up what has changed: the hooks, or where they are recorded.
-func (t *telling) follow() {
+// follow takes up what has changed: the hooks, or where they are recorded. False: that could
+// not be recorded, which may pass.
+func (t *telling) follow() bool {
 	records, _ := t.runner.Records()
 	list := t.given.List()
 	if records == t.records && t.following && len(list) == len(t.list) && (len(list) == 0 || &list[0] == &t.list[0]) {
-		return // as a rule
+		return true // as a rule
 	}
-	set := digests(list)
-	moved, changed := records != t.records, !maps.Equal(set, t.set)
+	set, moved := digests(list), records != t.records
 	if moved {
 		t.records, t.passed = records, 0
 		records.View(func(all *table.Table) { t.position, t.missed = all.Hooks.Through, all.Hooks.Missed })
 	}
 	t.watches.keep(func(hook string) bool { return set[hook] != "" && set[hook] == t.set[hook] })
-	t.list, t.set, t.following = list, set, true
-	if moved || changed {
-		t.mark()
+	t.list, t.set, t.following = list, set, t.recorded(set) && (!moved || len(set) == 0)
+	if !t.following {
+		err := t.records.Append(table.TypeHooksSet, t.mark())
+		if t.following = err == nil; err != nil && !t.failing {
+			slog.Warn("cannot record which hooks there are, and so they are told nothing yet", "err", err)
+		}
+		t.failing = err != nil
 	}
 	t.remember()
 	t.measure()
+	return t.following
 }
 
-// mark records how far hooks have come, and which there are.
-func (t *telling) mark() {
+// recorded tells whether hooks are those that are recorded.
+func (t *telling) recorded(set map[string]string) (is bool) {
+	t.records.View(func(all *table.Table) {
+		is = maps.Equal(all.Hooks.Set, set) && (len(set) == 0 || all.Hooks.KnownIn(t.records.Boot()))
+	})
+	return is
+}
+
+// mark is how far hooks have come, and which there are.
+func (t *telling) mark() table.HooksSet {
 	t.passed = 0
-	t.records.Note(table.TypeHooksSet, table.HooksSet{Hooks: t.set, Through: t.position, Crossed: t.watches.crossed()})
+	return table.HooksSet{Hooks: t.set, Through: t.position, Crossed: t.watches.crossed()}
 }
 
 // remember keeps what was told of thresholds, for a successor without a journal.
@@ -290,7 +302,7 @@ func (t *telling) tell() bool {
 		t.passed++
 	}
 	if t.passed > mostPassed {
-		t.mark()
+		t.records.Note(table.TypeHooksSet, t.mark())
 	}
 	return true
 }
