@@ -87,11 +87,12 @@ func (h *Hooked) apply(r Record) {
 	case TypeThreshold:
 		with(r, func(t *Threshold) {
 			switch key := t.Key(); {
-			case h.Boot != r.Boot || h.Crossed == nil:
-			case t.State == Crossed:
-				h.Crossed[key] = *t
-			default:
+			case h.Boot != r.Boot || t.State != Crossed:
 				delete(h.Crossed, key)
+			case h.Crossed == nil: // of a snapshot
+				h.Crossed = map[string]Threshold{key: *t}
+			default:
+				h.Crossed[key] = *t
 			}
 		})
 		h.wait(r)

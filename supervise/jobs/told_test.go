@@ -143,6 +143,13 @@ func (c *container) supervise(steps int) *life {
 		held[key] = duplicates(fds)
 	}
 	children := slices.Collect(maps.Values(c.children))
+	snapshot, err := json.Marshal(c.table)
+	if err == nil {
+		err = c.table.Restore(snapshot)
+	}
+	if err != nil {
+		panic(err)
+	}
 	c.mu.Unlock()
 	for _, child := range children {
 		l.runner.Takes(child)

@@ -77,8 +77,12 @@ func (w *world) Put(_ string, value []byte) error {
 
 // successor is another supervisor, which has come as far as Run's loop.
 func (w *world) successor() {
-	if !w.durable {
-		w.table = table.New()
+	snapshot, err := json.Marshal(w.table)
+	if w.table = table.New(); w.durable && err == nil {
+		err = w.table.Restore(snapshot)
+	}
+	if err != nil {
+		w.Fatal(err)
 	}
 	h := New(w, Given{List: func() []config.Hook { return w.hooks }, Memory: w, Publish: func(e control.Event) control.Event { return e }})
 	w.now = &telling{Hooks: h, watches: newWatches(), measuring: true}
