@@ -492,13 +492,13 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 // RecordTypes are the types that a record of the journal can have, as Event.Type
 // has them; cmd/rlminit has the words for each.
 var RecordTypes = []string{
-	"apply_refused", "boot_begun", "boot_ended", "booted", "found", "gone", "job_completed",
-	"job_failed", "job_rolled_back", "job_started", "job_submitted", "job_validated",
+	"apply_refused", "boot_begun", "boot_ended", "booted", "found", "gone", "hooks_set",
+	"job_completed", "job_failed", "job_rolled_back", "job_started", "job_submitted", "job_validated",
 	"notes_lost", "oom_outlived", "oom_seen", "operation", "operation_ended", "plan_refused",
 	"profile_adopted", "profile_changed", "profile_created", "profile_deleted",
 	"profile_purged", "profile_renamed", "profile_user", "revision_begun", "revision_ended",
 	"revision_resumed", "revision_step", "revision_turned", "schedule_set", "schedule_skipped",
-	"session_created", "session_ended", "session_extended", "snapshot", "transition",
+	"session_created", "session_ended", "session_extended", "snapshot", "threshold", "transition",
 }
 
 // CheckTypes refuses what is asked of records of a type that none can have.

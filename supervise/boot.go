@@ -39,7 +39,7 @@ func (s *supervisor) boot(control int, settled func()) {
 	held, stopping := s.loop.LeftOfJobs()
 	s.Jobs.Start(journal.JobRecords(), held, stopping)
 	s.Jobs.Schedules(s.backend.Jobs.Scheduled)
-	go journal.Hooks.Run(s.Jobs)
+	go journal.Hooks.Run()
 	var meant []string // what the container is for is on its way from the first moment on
 	if !s.Memory.Done(handover.Fulfilled) {
 		for _, name := range s.Purpose.Names() {

@@ -11,14 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"rlminit/config"
 	"rlminit/logs"
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/supervise/console"
 	"rlminit/supervise/garbage"
 	"rlminit/supervise/handover"
-	"rlminit/supervise/jobs"
 	"rlminit/supervise/link"
 	"rlminit/supervise/loop"
 	"rlminit/supervise/open"
@@ -220,7 +218,7 @@ func (s *supervisor) assemble() (err error) {
 	}
 	s.Jobs = s.backend.Jobs.Employ() // whose is what a predecessor left of them
 	s.Tier1.Host(s.Jobs)
-	s.Volume.Journal.Hooks = jobs.NewHooks(func() []config.Hook { return p.Config().Hooks })
+	s.Volume.Journal.Hooks = s.backend.Jobs.TellHooks(s.Events.Publish, s.Memory.Table)
 	s.loop.Use(&s.Drivers)
 	return nil
 }

@@ -103,13 +103,14 @@ func offer(one bool, names func(context.Context, *control.Client) []string) cobr
 	}
 }
 
-// What is offered by name: profiles, services, and what is in the trash.
+// What is offered by name: profiles, services, hooks, and what is in the trash.
 var (
 	completeProfiles     = offer(true, profileNames)
 	completeMoreProfiles = offer(false, profileNames)
 	completeServices     = offer(false, serviceNames)
 	completeTrash        = offer(true, trashNames)
 	completeMoreTrash    = offer(false, trashNames)
+	completeHooks        = offer(true, hookNames)
 )
 
 func profileNames(ctx context.Context, client *control.Client) (names []string) {
@@ -124,6 +125,14 @@ func serviceNames(ctx context.Context, client *control.Client) (names []string) 
 	services, _ := client.Services(ctx)
 	for _, s := range services {
 		names = append(names, shortName(s))
+	}
+	return names
+}
+
+func hookNames(ctx context.Context, client *control.Client) (names []string) {
+	list, _ := control.Hooks{Client: client}.List(ctx)
+	for _, h := range list {
+		names = append(names, h.Name)
 	}
 	return names
 }

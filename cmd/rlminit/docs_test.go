@@ -41,11 +41,14 @@ func reference(root *cobra.Command) string {
 
 func chapter(b *strings.Builder, verb *cobra.Command) {
 	fmt.Fprintf(b, "\n## %s\n\n", verb.CommandPath())
-	if verbs := visible(verb); len(verbs) > 0 {
-		fmt.Fprintf(b, "%s\n", verb.Long)
+	verbs := visible(verb)
+	defer func() {
 		for _, sub := range verbs {
 			chapter(b, sub)
 		}
+	}()
+	if len(verbs) > 0 && verb.Flags().Lookup("json") == nil { // else it is of use by itself
+		fmt.Fprintf(b, "%s\n", verb.Long)
 		return
 	}
 	fmt.Fprintf(b, "%s%s.\n\n", strings.ToUpper(verb.Short[:1]), verb.Short[1:])

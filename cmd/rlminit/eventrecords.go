@@ -113,7 +113,7 @@ var recordWords = map[string]func(line []byte) string{
 		if j.TurnedAway {
 			what = "job " + j.Job + " was refused"
 		}
-		return what + after(": ", cmp.Or(strings.Join(j.Command, " "), j.Path)) + bracketed(after("profile ", j.Profile), after("service ", j.Service), after("session ", j.Session), byUID(j.Actor))
+		return what + after(": ", cmp.Or(strings.Join(j.Command, " "), j.Path)) + bracketed(after("profile ", j.Profile), after("service ", j.Service), after("session ", j.Session), after("hook ", j.Hook), byUID(j.Actor))
 	}),
 	jobs.TypeValidated: words(func(j jobs.Validated) string { return "job " + j.Job + " has passed every guard" }),
 	jobs.TypeStarted:   words(func(j jobs.Started) string { return fmt.Sprintf("job %s runs (pid %d)", j.Job, j.PID) }),
@@ -127,6 +127,16 @@ var recordWords = map[string]func(line []byte) string{
 	}),
 	jobs.TypeSkipped: words(func(s jobs.Skipped) string {
 		return fmt.Sprintf("%d times of the schedule of %s were skipped%s", s.Count, shortService(s.Schedule), after(": ", s.Cause))
+	}),
+	jobs.TypeThreshold: words(func(t jobs.Threshold) string {
+		of := cmp.Or(shortService(t.Service), "the container")
+		if t.State == jobs.Back {
+			return fmt.Sprintf("the %s of %s is at %g%%, below %d%% again%s", t.What, of, t.Percent, t.Limit, bracketed("hook "+t.Hook))
+		}
+		return fmt.Sprintf("the %s of %s is at %g%%, and %d%% or more for %s%s", t.What, of, t.Percent, t.Limit, t.For, bracketed("hook "+t.Hook))
+	}),
+	jobs.TypeHooksSet: words(func(s jobs.HooksSet) string {
+		return "the hooks in force are " + cmp.Or(some(slices.Sorted(maps.Keys(s.Hooks))), "none")
 	}),
 	jobs.TypeSessionCreated: words(func(s jobs.Session) string {
 		return "session " + s.Session + " was created" + bracketed(after("key ", s.Key), after("profile ", s.Profile), after("service ", s.Service), byUID(s.Actor))

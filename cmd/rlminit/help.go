@@ -86,7 +86,7 @@ func usageLine(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
 		return "rlminit VERB …"
 	}
-	if cmd.HasSubCommands() {
+	if cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ") { // else it is of use by itself
 		return cmd.CommandPath() + " VERB …"
 	}
 	return cmd.UseLine()

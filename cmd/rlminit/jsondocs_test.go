@@ -13,6 +13,7 @@ import (
 	"rlminit/analyze"
 	"rlminit/control"
 	"rlminit/doctor"
+	jobs "rlminit/job/table"
 )
 
 // The page on JSON names every key that these commands write.
@@ -39,6 +40,8 @@ func TestJSONReference(t *testing.T) {
 		control.Job{},
 		control.DryRun{},
 		control.Session{},
+		control.Hook{},
+		jobs.Threshold{},
 		control.Revision{},
 		control.Drift{},
 		control.Health{},

@@ -46,6 +46,8 @@ type Submitted struct {
 	Path      string          `json:"path,omitempty"`     // of a write: the file, below the profile's directory
 	Occurs    *time.Time      `json:"occurs,omitempty"`   // of a schedule: the time that it is for
 	Schedule  string          `json:"schedule,omitempty"` // the service that has it
+	Hook      string          `json:"hook,omitempty"`     // whose it is
+	Event     uint64          `json:"event,omitempty"`    // of a hook: the number of the record that it is told of; 0: a sample
 	// TurnedAway says that it was refused before it was put in line.
 	TurnedAway bool `json:"turned_away,omitempty"`
 }
@@ -63,11 +65,15 @@ type Started struct {
 
 // Ended is a job's outcome: job_completed, job_failed.
 type Ended struct {
-	Job    string          `json:"job"`
-	State  job.Status      `json:"state"`
-	TookMS int64           `json:"took_ms"`
-	Wrote  json.RawMessage `json:"wrote,omitempty"` // of a write: what undoing it needs
-	Result json.RawMessage `json:"result"`          // control.JobResult without its output
+	Job      string          `json:"job"`
+	Kind     string          `json:"kind,omitempty"`
+	Profile  string          `json:"profile,omitempty"` // as in Submitted
+	Service  string          `json:"service,omitempty"`
+	State    job.Status      `json:"state"`
+	ExitCode *int            `json:"exit_code"` // null: it did not exit by itself, or never ran
+	TookMS   int64           `json:"took_ms"`
+	Wrote    json.RawMessage `json:"wrote,omitempty"` // of a write: what undoing it needs
+	Result   json.RawMessage `json:"result"`          // control.JobResult without its output
 }
 
 // RolledBack is a write that was undone: job_rolled_back.

@@ -28,6 +28,7 @@ type Table struct {
 	Schedules   map[string]*Schedule     `json:"schedules"` // by service
 	Over        []string                 `json:"over"`      // jobs that are, the oldest first
 	TurnedAway  []string                 `json:"turned_away,omitempty"`
+	Hooks       Hooked                   `json:"hooks"`
 
 	// The newest job of each key, but for those that were refused: follows from Jobs.
 	keys map[string]string
@@ -80,6 +81,7 @@ func New() *Table {
 
 // Record is one record, as the journal has it.
 type Record struct {
+	Seq  uint64
 	Type string
 	At   time.Time
 	Boot string
@@ -89,6 +91,7 @@ type Record struct {
 // Apply takes a record. One of another type, or that makes no sense, changes
 // nothing.
 func (h *Table) Apply(r Record) {
+	h.Hooks.apply(r)
 	switch r.Type {
 	case TypeSubmitted:
 		with(r, func(s *Submitted) { h.submitted(r, s) })
@@ -163,6 +166,7 @@ func (h *Table) submitted(r Record, s *Submitted) {
 		at = before.At
 	}
 	h.Jobs[s.Job] = &Entry{Submitted: *s, At: at, Boot: r.Boot}
+	h.Hooks.told(r, s)
 	h.keyed(h.Jobs[s.Job])
 	if e := h.Sessions[s.Session]; e != nil && !s.TurnedAway {
 		e.Jobs++

@@ -48,17 +48,20 @@ func (r *Runner) adopt(held map[string][]int) {
 	for _, c := range r.children {
 		children[c.Name] = c
 	}
-	over := map[string]bool{}
+	over, recorded := map[string]bool{}, map[string]bool{}
 	b := r.journal.Load()
 	b.View(func(h *table.Table) {
 		for id, e := range h.Jobs {
-			over[id] = e.State != ""
+			over[id], recorded[id] = e.State != "", true
 		}
 	})
 	var tasks []*task
 	for key, fds := range held {
 		t := fromSpec(fds, r.outputs)
 		if t == nil || t.spec.name() != key || over[t.spec.ID] {
+			if t != nil { // its pipes are files by now, which are closed once
+				fds = append(t.output.Close(), t.held.take()...)
+			}
 			wire.CloseAll(fds)
 			r.host.Send(&wire.Release{Key: key}, nil, nil)
 			continue
@@ -73,6 +76,10 @@ func (r *Runner) adopt(held map[string][]int) {
 		}
 		c, has := children[t.spec.name()]
 		delete(children, t.spec.name())
+		if b.durable() && t.journal == b && !has && !recorded[t.spec.ID] {
+			r.submitted(t) // its record did not come to be, and comes before all else
+			continue
+		}
 		r.resume(t, c, has)
 	}
 	for name, c := range children { // over, or of a job that nobody knows
@@ -101,9 +108,12 @@ func fromSpec(fds []int, outputs *output.Store) *task {
 	t := newTask(s.ID, s.Kind, s.Actor, s.Request)
 	t.spec, t.held.spec = s, fds[0]
 	switch rest := fds[1:]; {
-	case len(rest) == 4:
-		if t.output.Streams, err = outputs.TakeOver(s.ID, s.Request.MaxOutput, rest); err != nil {
+	case len(rest) == 4, len(rest) == 5 && s.Kind == kindHook:
+		if t.output.Streams, err = outputs.TakeOver(s.ID, s.Request.MaxOutput, rest[:4]); err != nil {
 			return nil
+		}
+		if len(rest) == 5 {
+			t.held.stdin = rest[4]
 		}
 	case len(rest) == 1 && s.Stdin:
 		t.held.stdin = rest[0]
@@ -116,6 +126,13 @@ func fromSpec(fds []int, outputs *output.Store) *task {
 
 // resume goes on with a job, at the stage that tier 1 knows of.
 func (r *Runner) resume(t *task, c wire.Child, has bool) {
+	if !has && t.output.There() && t.held.stdin >= 0 { // of a hook, all of which is there to begin again
+		wire.CloseAll(t.output.Close())
+		t.output.Streams = output.Streams{}
+	}
+	if has {
+		t.held.closeStdin() // it has it
+	}
 	if t.output.There() {
 		t.output.begin(t.output.Streams)
 	}

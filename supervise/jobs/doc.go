@@ -11,6 +11,8 @@
 //	journal.go   jobJournal: where jobs are recorded, in memory or on the volume
 //	sessions.go  sessions: those that are open, their time and their budget
 //	schedules.go schedules: the clock of what recurs
+//	hooks        who is told what happens, and thresholds, a package of its own; hooks.go
+//	             has its jobs
 //	vacate.go    doors: the profiles of which nothing begins
 //	prepare.go   place: what a job finds here; and what happens before a spawn
 //	capabilities.go  place: what can be enforced here

@@ -22,7 +22,7 @@ func NewFold() *Fold { return &Fold{table.New()} }
 
 // Apply takes a record. Those of profiles tell where their directories are.
 func (f *Fold) Apply(r journal.Record) {
-	f.table.Apply(table.Record{Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
+	f.table.Apply(table.Record{Seq: r.Seq, Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
 	for _, m := range places.Moves(r.Type, r.Decode) {
 		f.table.Moved(m)
 	}
@@ -65,6 +65,7 @@ func Unrecorded() Journal { return &unrecorded{table: table.New()} }
 
 type unrecorded struct {
 	mu    sync.Mutex
+	seq   uint64
 	table *table.Table
 }
 
@@ -75,8 +76,21 @@ func (u *unrecorded) Append(kind string, body any) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.table.Apply(table.Record{Type: kind, At: time.Now().UTC(), Line: line})
+	u.seq++
+	at := time.Now().UTC()
+	if _, whole := body.(json.RawMessage); !whole { // as the journal would have it
+		head, _ := json.Marshal(recordHead{Seq: u.seq, At: at, Type: kind}) // of strings and numbers
+		line = append(append(head[:len(head)-1], ','), line[1:]...)
+	}
+	u.table.Apply(table.Record{Seq: u.seq, Type: kind, At: at, Line: line})
 	return nil
+}
+
+// recordHead is what a record has that nobody gives it.
+type recordHead struct {
+	Seq  uint64    `json:"seq"`
+	At   time.Time `json:"at"`
+	Type string    `json:"type"`
 }
 
 func (u *unrecorded) Note(kind string, body any) { _ = u.Append(kind, body) } // of plain values

@@ -3,117 +3,126 @@ package jobs
 import (
 	"encoding/json"
 	"errors"
-	"log/slog"
+	"fmt"
+	"net/http"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"rlminit/config"
 	"rlminit/control"
-	"rlminit/internal/redact"
-	"rlminit/journal"
-	"rlminit/service"
+	"rlminit/internal/nearest"
+	"rlminit/job/table"
+	"rlminit/supervise/api"
+	"rlminit/supervise/jobs/hooks"
 )
 
 // kindHook is the kind of a hook's job.
-const kindHook = "hook"
+const kindHook = table.KindHook
 
 // Bounds of hooks: a hook that starts what triggers it must not be the end of it.
 const (
-	hooksAtOnce    = 4
-	hooksWaiting   = 256
-	hooksPerMinute = 60 // of one hook
+	hooksAtOnce  = 4
+	hooksWaiting = 256
 )
 
-// Hooks is what the configuration wants run when services change. It holds nothing
-// up: events that it cannot follow are left out, and said.
-type Hooks struct {
-	list   func() []config.Hook
-	next   chan *happened
-	missed atomic.Uint64
+// HooksOf are the hooks whose commands a runner runs.
+func HooksOf(given hooks.Given, r *Runner) *hooks.Hooks {
+	r.Tally.hooks = hooks.New(hookJobs{r}, given)
+	return r.Tally.hooks
 }
 
-// happened is an event as a hook is told of it.
-type happened struct {
-	control.Event
-	line []byte // as the journal has it; nil: there is none, or it cannot be written
+// hookJobs is a runner as its hooks know it: hooks.Runner.
+type hookJobs struct{ runner *Runner }
+
+// Records is hooks.Runner's.
+func (j hookJobs) Records() (hooks.Records, bool) {
+	b := j.runner.journal.Load()
+	return b, b.durable()
 }
 
-// NewHooks are those that list has.
-func NewHooks(list func() []config.Hook) *Hooks {
-	return &Hooks{list: list, next: make(chan *happened, 4096)}
-}
-
-// Tell takes an event, with its line in the journal. It never waits.
-func (h *Hooks) Tell(e control.Event, line []byte) {
-	select {
-	case h.next <- &happened{e, line}:
-	default:
-		h.missed.Add(1)
-	}
-}
-
-// Run runs them as jobs, for as long as we live.
-func (h *Hooks) Run(r *Runner) {
-	var b hookBounds
-	for e := range h.next {
-		if n := h.missed.Swap(0); n > 0 {
-			slog.Warn("hooks could not follow what happens, and some events are without", "count", n)
-		}
-		for i, hook := range h.list() {
-			if !slices.Contains(hook.On, e.To) || !concerns(hook, e.Service) || !b.allow(i, time.Now()) {
-				continue
+// Told is hooks.Runner's.
+func (j hookJobs) Told(event uint64) (names []string) {
+	j.runner.loop.Ask(func() {
+		for _, t := range j.runner.tasks.byID {
+			if t.spec.Event == event && t.journal.durable() { // records in memory begin anew with each supervisor
+				names = append(names, t.spec.Hook)
 			}
-			line := e.line
-			if line == nil {
-				e.Type = journal.TypeTransition
-				line, _ = json.Marshal(e.Event) // of strings and numbers
-			}
-			h.run(r, hook, string(line)+"\n")
 		}
-	}
-}
-
-// concerns tells whether a hook is about a service, which may be named by its profile, as
-// in commands.
-func concerns(hook config.Hook, name string) bool {
-	profile, ofProfile := strings.CutPrefix(name, service.GatewayPrefix)
-	return len(hook.Services) == 0 || slices.Contains(hook.Services, name) || ofProfile && slices.Contains(hook.Services, profile)
-}
-
-// hookBounds counts, hook by hook, what was run in the minute that runs.
-type hookBounds struct {
-	minute  time.Time
-	count   map[int]int
-	dropped int
-}
-
-// allow tells whether hook i may run once more, and says once a minute that one
-// may not.
-func (b *hookBounds) allow(i int, now time.Time) bool {
-	if m := now.Truncate(time.Minute); !m.Equal(b.minute) {
-		if b.dropped > 0 {
-			slog.Warn("hooks were left out: one is run at most 60 times a minute", "count", b.dropped)
-		}
-		*b = hookBounds{minute: m, count: map[int]int{}}
-	}
-	if b.count[i]++; b.count[i] > hooksPerMinute {
-		if b.dropped++; b.dropped == 1 {
-			slog.Warn("a hook is run at most 60 times a minute; what is more is left out", "hook", i)
-		}
-		return false
-	}
-	return true
-}
-
-// run has one run, as a job that nobody waits for.
-func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
-	t := newTask("", kindHook, nil, control.RunJob{
-		Command: slices.Clone(hook.Command), TimeoutMS: max(1, hook.Timeout.Milliseconds()), MaxOutput: control.DefaultJobOutput,
-		Stdin: event, Detach: true,
 	})
-	if _, err := r.submit(t); err != nil && !errors.Is(err, errStopping) {
-		slog.Warn("a hook cannot be run", "hook", strings.Join(redact.Command(hook.Command), " "), "err", err)
+	return names
+}
+
+// Tell is hooks.Runner's.
+func (j hookJobs) Tell(hook *config.Hook, event uint64, line string) error {
+	t := newHook(hook, nil, line)
+	t.spec.Event, t.spec.Request.Detach = event, true
+	if _, err := j.runner.submit(t); !errors.Is(err, errStopping) { // then nobody is told any more
+		return err
 	}
+	return nil
+}
+
+// newHook is a job that runs a hook's command.
+func newHook(hook *config.Hook, actor *uint32, line string) *task {
+	t := newTask("", kindHook, actor, control.RunJob{
+		Command: slices.Clone(hook.Command), TimeoutMS: max(1, hook.Timeout.Milliseconds()), MaxOutput: control.DefaultJobOutput, Stdin: line,
+	})
+	t.spec.Hook = hook.Name
+	return t
+}
+
+// addHooks adds the requests about hooks.
+func (a requests) addHooks(server *api.Server) {
+	h := a.runner.Tally.hooks
+	server.Handle("GET /v1/hooks", api.MayCommand, func(*http.Request) (any, error) { return h.List(), nil })
+	server.Stream("POST /v1/hooks/{name}/test", api.MayCommand, func(w http.ResponseWriter, q *http.Request) error {
+		var body control.TestHook
+		if err := api.Decode(q, &body); err != nil {
+			return err
+		}
+		if err := checkKey(body.Key); err != nil {
+			return err
+		}
+		hook, err := hookNamed(q.PathValue("name"), h)
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(hooks.Sample(hook, h.SampleService(hook), time.Now()))
+		if err != nil {
+			return err
+		}
+		actor := api.Actor(q)
+		t := newHook(hook, &actor, string(line)+"\n")
+		t.spec.Request.Key, t.followers.count = body.Key, 1 // before its absence is noted
+		taken, err := a.runner.submit(t)
+		if err != nil {
+			return err
+		}
+		if q.URL.Query().Get("follow") != "true" {
+			defer a.detach(taken)
+			return answer(w, a.describe(taken))
+		}
+		return a.follow(w, q, taken, [2]int64{}, taken == t)
+	})
+}
+
+// hookNamed is the hook of a name, or the problem that there is none.
+func hookNamed(name string, h *hooks.Hooks) (*config.Hook, error) {
+	var known []string
+	for _, hook := range h.InForce() {
+		if hook.Name == name {
+			return &hook, nil
+		}
+		known = append(known, hook.Name)
+	}
+	what := fmt.Sprintf("no hook %q", name)
+	switch near := nearest.Name(name, known); {
+	case near != "":
+		what += fmt.Sprintf("; did you mean %q?", near)
+	case len(known) == 0:
+		what += "; the configuration has none"
+	default:
+		what += "; see rlminit hooks"
+	}
+	return nil, control.NewProblem(control.KindNoSuchName, what)
 }

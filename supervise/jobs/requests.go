@@ -33,6 +33,7 @@ func (r *Runner) Add(server *api.Server) {
 	a.addJobs(server)
 	a.addSessions(server)
 	a.addFiles(server)
+	a.addHooks(server)
 	server.Handle("GET /v1/capabilities", api.MayCommand, func(*http.Request) (any, error) { return r.place.capabilities(), nil })
 }
 

@@ -122,6 +122,7 @@ func submittedAs(e *table.Entry) *task {
 		Key: e.Key,
 	})
 	t.spec.Schedule, t.spec.Digest = e.Schedule, e.Digest
+	t.spec.Hook, t.spec.Event = e.Hook, e.Event
 	t.spec.Submitted, t.spec.Occurs, t.spec.Attempt = e.At, e.Occurs, e.Attempt
 	return t
 }

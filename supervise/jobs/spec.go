@@ -25,6 +25,8 @@ type spec struct {
 	Attempt   int            `json:"attempt,omitempty"`
 	Occurs    *time.Time     `json:"occurs,omitempty"`   // of a schedule: the time that it is for
 	Schedule  string         `json:"schedule,omitempty"` // the service that has it
+	Hook      string         `json:"hook,omitempty"`     // whose it is
+	Event     uint64         `json:"event,omitempty"`    // of a hook: the number of the record that it is told of
 
 	Again  json.RawMessage `json:"-"` // what it is run by once more, as it was recorded
 	Path   string          `json:"-"` // of a write
@@ -41,7 +43,7 @@ func (s *spec) submission() table.Submitted {
 	q := &s.Request
 	record := table.Submitted{
 		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Service: q.Service, Session: q.Session,
-		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path, Digest: s.Digest,
+		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path, Digest: s.Digest, Hook: s.Hook, Event: s.Event,
 	}
 	if q.Key != "" && record.Digest == "" { // of the whole command: Command is shortened, and without secrets
 		record.Digest = digest(q.Command)

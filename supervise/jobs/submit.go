@@ -176,8 +176,11 @@ func (r *Runner) enlist(t *task) error {
 	if err != nil {
 		return err
 	}
-	// Stdin and what it is, two pipes, two memories. Hooks and schedules take of what is kept back.
-	if err = process.Room(8); err != nil && laneOf(t) == laneUsers {
+	room := process.Room
+	if laneOf(t) != laneUsers {
+		room = process.RoomKeptBack
+	}
+	if err = room(8); err != nil { // stdin and what it is, two pipes, two memories
 		return control.Refused("%v", err).Retry()
 	}
 	if err := r.sessions.admit(t); err != nil {

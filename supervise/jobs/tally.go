@@ -12,11 +12,14 @@ import (
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/job"
+	"rlminit/supervise/jobs/hooks"
 )
 
 // Tally counts jobs that are over, and says which hooks and schedules fail: nobody
 // waits for those.
 type Tally struct {
+	hooks *hooks.Hooks // are told of each that did not succeed; nil: there are none
+
 	mu     sync.Mutex
 	counts map[control.JobCounts]uint64 // with Count 0
 	said   map[string]time.Time         // by cause, in the last minute
@@ -31,6 +34,9 @@ func (y *Tally) over(t *task) {
 		return
 	}
 	y.count(t.spec.Kind, t.state.Outcome)
+	if y.hooks != nil && t.state.Outcome != job.Succeeded {
+		y.hooks.Wake() // it is recorded
+	}
 	unheard, failed := laneOf(t) != laneUsers, []job.Status{job.Failed, job.TimedOut, job.RefusedAs}
 	if unheard && slices.Contains(failed, t.state.Outcome) { // of which a person is to know
 		y.say(t, time.Now())

@@ -156,7 +156,9 @@ func isJob(name string) bool { return strings.HasPrefix(name, namePrefix) }
 // hold has tier 1 keep all of a job's descriptors.
 func (t *task) hold(r *Runner) {
 	fds := append([]int{t.held.spec}, t.output.FDs()...)
-	if !t.output.There() && t.held.stdin >= 0 {
+	// A client is to notice when its reader has ended. What a hook reads is in memory, and is
+	// needed again if the spawn is lost on its way.
+	if t.held.stdin >= 0 && (!t.output.There() || t.spec.Kind == kindHook) {
 		fds = append(fds, t.held.stdin)
 	}
 	r.host.Send(&wire.Hold{Key: t.spec.name()}, fds, nil)
@@ -287,7 +289,11 @@ func (r *Runner) record(t *task) {
 
 // keep records the outcome, and before it that of a write that was undone.
 func (t *task) keep(state job.State) error {
-	ended := table.Ended{Job: t.spec.ID, State: state.Outcome, TookMS: t.outcome.result.ExecutionTimeMS}
+	of := ownerOf(&t.spec.Request)
+	ended := table.Ended{
+		Job: t.spec.ID, Kind: t.spec.Kind, Profile: of.Profile, Service: of.Service,
+		State: state.Outcome, ExitCode: t.outcome.result.ExitCode, TookMS: t.outcome.result.ExecutionTimeMS,
+	}
 	ended.Result, _ = json.Marshal(bare(t.outcome.result)) // of strings and numbers
 	if state.Outcome == job.Succeeded {
 		switch t.spec.Kind {

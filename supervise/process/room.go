@@ -26,9 +26,16 @@ func MostWaiting() int { return limit() / 8 }
 
 // Room refuses what keeps so many descriptors more, where too few are left. That is
 // for good: a next try finds no more of them unless something else is closed.
-func Room(need int) error {
+func Room(need int) error { return room(need, 1) }
+
+// RoomKeptBack is Room for hooks and schedules: three quarters of what is kept back are
+// theirs, and the last is left to clients and files.
+func RoomKeptBack(need int) error { return room(need, 4) }
+
+// room leaves a share of what is kept back.
+func room(need, share int) error {
 	all := limit()
-	most := all - min(all/4, reserved)
+	most := all - min(all/4, reserved)/share
 	open, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0) // the lowest that is free
 	if err != nil {
 		open = all

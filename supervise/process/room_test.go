@@ -46,6 +46,9 @@ func TestRoom(t *testing.T) {
 			continue
 		}
 		refused++
+		if kept := RoomKeptBack(5); (kept == nil) != (f.Fd()+6 <= 75) {
+			t.Errorf("of what is kept back there is room for 5 beside %d: %v", f.Fd(), kept)
+		}
 		if !strings.Contains(err.Error(), "would need 5 more, where it may have 60 of 80") || errors.Is(err, unix.EMFILE) {
 			t.Errorf("refused with %v", err)
 		}

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -89,10 +90,13 @@ func (e *Events) Read(ctx context.Context, q control.EventQuery, each func(line 
 	defer cancel()
 	unwanted := func(event control.Event) bool {
 		return !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||
-			len(q.Types) > 0 && !slices.Contains(q.Types, journal.TypeTransition) ||
+			len(q.Types) > 0 && !slices.Contains(q.Types, cmp.Or(event.Type, journal.TypeTransition)) ||
 			len(q.Names) > 0 && !slices.Contains(q.Names, event.Service)
 	}
 	give := func(event control.Event) error {
+		if event.Raw != nil { // of another type
+			return each(event.Raw)
+		}
 		event.Type = journal.TypeTransition
 		line, err := json.Marshal(event)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/jobs"
+	"rlminit/supervise/jobs/hooks"
 	"rlminit/supervise/process"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -34,6 +35,43 @@ func (h *JobHost) Employ() *jobs.Runner {
 	})
 	h.Registry.Profiles.Employ(h.runner)
 	return h.runner
+}
+
+// TellHooks makes those that are told what happens. publish shows readers of events what no
+// journal has; memory is what a successor finds.
+func (h *JobHost) TellHooks(publish func(control.Event) control.Event, memory hooks.Memory) *hooks.Hooks {
+	all := jobs.HooksOf(hooks.Given{
+		List:     func() []config.Hook { return h.Settings.Current().Hooks },
+		Services: h.used, Publish: publish, Memory: memory,
+		Volume: func() string { return h.Settings.Current().Home },
+	}, h.runner)
+	h.Settings.Used = all.Wake
+	return all
+}
+
+// used are the services that a person means by some names, or all, with the processes whose
+// use is theirs.
+func (h *JobHost) used(names []string) (all []hooks.Service) {
+	h.loop.Read(func(now Services) {
+		add := func(u *View) {
+			s := hooks.Service{Name: u.Name, Limits: u.Definition.Limits}
+			if u.State.Alive() {
+				s.PID = u.State.PID
+			}
+			all = append(all, s)
+		}
+		for _, name := range names {
+			if u := now.Find(name); u != nil {
+				add(u)
+			}
+		}
+		if len(names) == 0 {
+			for u := range now.All() {
+				add(u)
+			}
+		}
+	})
+	return all
 }
 
 // Scheduled is every schedule of every service.

@@ -28,6 +28,8 @@ type Settings struct {
 	policy  *wire.Policy
 	runtime string // the runtime directory
 
+	Used func() // told that another one is in force; nil: nobody is
+
 	current atomic.Pointer[config.Config]
 	first   *config.Config // as this container was started: what no reload changes
 	start   config.Bundle  // that first was made of
@@ -154,6 +156,9 @@ func (s *Settings) look(services []string, change func(*config.Bundle)) (*Next, 
 // Use brings a configuration into force. The error says why a successor would not know.
 func (s *Settings) Use(next *Next) error {
 	s.current.Store(next.Config)
+	if s.Used != nil {
+		s.Used()
+	}
 	return s.table.Put(configurationKey, next.encoded)
 }
 

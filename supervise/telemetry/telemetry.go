@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,6 +117,50 @@ func Memory() (used, limit int64) {
 		return max(0, used-valueOf(readFile(v.stat), v.cache)), limit
 	}
 	return machine, size
+}
+
+// CPU is the CPU time that the container has used, and how many processors it may use: by
+// its cgroup where that says so, else of the machine.
+func CPU() (used time.Duration, cores float64, ok bool) {
+	cores = float64(runtime.NumCPU())
+	quota := strings.Fields(readFile("/sys/fs/cgroup/cpu.max"))
+	if len(quota) != 2 { // version 1
+		quota = []string{strings.TrimSpace(readFile("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")), strings.TrimSpace(readFile("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))}
+	}
+	most, err := strconv.ParseFloat(quota[0], 64) // "max", or below 0: there is none
+	if period, bad := strconv.ParseFloat(quota[1], 64); err == nil && bad == nil && most > 0 && period > 0 {
+		cores = min(cores, most/period)
+	}
+	if micros := valueOf(readFile("/sys/fs/cgroup/cpu.stat"), "usage_usec "); micros > 0 {
+		return time.Duration(micros) * time.Microsecond, cores, true
+	}
+	if nanos, err := strconv.ParseInt(strings.TrimSpace(readFile("/sys/fs/cgroup/cpuacct/cpuacct.usage")), 10, 64); err == nil {
+		return time.Duration(nanos), cores, true
+	}
+	// user nice system idle iowait irq softirq steal, in hundredths of a second, proc_stat(5).
+	words := strings.Fields(readFile("/proc/stat"))
+	if len(words) < 9 || words[0] != "cpu" {
+		return 0, cores, false
+	}
+	for i, word := range words[1:9] {
+		if n, _ := strconv.ParseInt(word, 10, 64); i != 3 && i != 4 {
+			used += time.Duration(n) * time.Second / 100
+		}
+	}
+	return used, cores, true
+}
+
+// Disk is how much of the file system of a path is in use, in per cent, as df(1) has it.
+func Disk(path string) (percent float64, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return 0, fmt.Errorf("cannot look at %s: %w", path, err)
+	}
+	used := fs.Blocks - fs.Bfree
+	if used+fs.Bavail == 0 {
+		return 0, fmt.Errorf("%s is on a file system that has no size", path)
+	}
+	return 100 * float64(used) / float64(used+fs.Bavail), nil
 }
 
 // valueOf is the number behind a key at the beginning of a line.

@@ -11,6 +11,7 @@ import (
 	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/supervise/jobs"
+	"rlminit/supervise/jobs/hooks"
 	"rlminit/supervise/operation/history"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
@@ -27,7 +28,7 @@ type Journal struct {
 	boots     *journal.Boots
 	jobs      *jobs.Fold
 	revisions *revision.Records
-	Hooks     *jobs.Hooks // told of each transition; nil: nobody is
+	Hooks     *hooks.Hooks // told of each transition; nil: nobody is
 	history   *history.History
 	boot      string        // the id of this boot, once there is a journal
 	ooms      atomic.Uint64 // kills for want of memory that were seen
@@ -123,14 +124,14 @@ func (j *Journal) Booted(generation uint32, services int) {
 // Note records what happened to a service, without waiting for the disk, and has
 // hooks told of it.
 func (j *Journal) Note(e control.Event) {
-	told := func(line []byte) {
-		if j.Hooks != nil {
-			j.Hooks.Tell(e, line)
-		}
+	open, told := j.Open.Load(), func([]byte) {}
+	if j.Hooks != nil {
+		told = j.Hooks.Recorded
 	}
-	open := j.Open.Load()
 	if open == nil {
-		told(nil)
+		if j.Hooks != nil {
+			j.Hooks.Happened(e)
+		}
 		return
 	}
 	open.Note(journal.Entry{Told: told, Type: journal.TypeTransition, Body: struct {

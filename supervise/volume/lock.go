@@ -12,6 +12,7 @@ import (
 	"rlminit/plan"
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
+	"rlminit/supervise/jobs"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
 )
@@ -211,6 +212,9 @@ func (v *Volume) openJournal(store *profiles.Store) {
 		return
 	}
 	store.Records.UseJournal(j, c.intents, c.users)
+	if c.Hooks != nil {
+		c.Hooks.Begin(jobs.Recorded(j, c.jobs, c.boot)) // before anything happens that they are told
+	}
 	c.Open.Store(j)
 	v.recordBoot(j)
 	v.Recall(c.earlier(j))

@@ -19,7 +19,7 @@ var byEngine = []string{
 	"PlanAndApply", "ApplyConfiguration",
 	"IntentSurvivesStop", "IntentSurvivesKill", "BootIsRecorded",
 	"EveryProcessIsConfined", "LimitsAreInForce", "StdoutCanBeOpened", "AccessIsDecidedByUid", "GatewayCannotControl", "ExecIsTheService",
-	"RunEnds", "DeadlineEndsAll", "LeftBehindIsEnded", "Sessions", "Hooks", "JobsAreBounded",
+	"RunEnds", "DeadlineEndsAll", "LeftBehindIsEnded", "Sessions", "Hooks", "Thresholds", "JobsAreBounded",
 	"SupervisorKilled", "SupervisorFrozen", "RunIsFull", "StopWithinBudget", "StopWithFrozenSupervisor", "StopLeavesNothing", "ShutdownKeepsIntent",
 	"OpenConfiguration",
 	"WallsHold", "JobsAreIsolated", "SecretsAreNotShown", "SupervisorCannotBeTraced", "SupervisorIsOutOfReach",
