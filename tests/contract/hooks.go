@@ -243,9 +243,10 @@ func HooksAreToldOnce(t *testing.T, start New) {
 	for range 4 {
 		for _, step := range []struct{ do, to string }{{"touch", "unhealthy"}, {"rm", "healthy"}} {
 			old := b.Supervisor()
-			b.Shell(box.Root, fmt.Sprintf(`%s "%s/ill"
-n=$(grep -hc '"to":"%s"' "%[2]s"/.rlminit/journal/*.jsonl | tail -n 1)
-until [ "$(grep -hc '"to":"%[3]s"' "%[2]s"/.rlminit/journal/*.jsonl | tail -n 1)" -gt "$n" ]; do :; done
+			b.Shell(box.Root, fmt.Sprintf(`n() { cat "%[2]s"/.rlminit/journal/*.jsonl | grep -c '"to":"%[3]s"' || true; }
+before=$(n); end=$((SECONDS + 20))
+%[1]s "%[2]s/ill"
+until [ "$(n)" -gt "$before" ]; do [ $SECONDS -lt $end ]; done
 kill -9 %[4]d`, step.do, b.Home(), step.to, old.PID))
 			replaced(b, old.PID)
 			want = append(want, step.to)
