@@ -174,7 +174,7 @@ func OwnDependencies(t *testing.T, start New) {
 // older values is told, over a supervisor that is replaced too. A rolling restart stops at
 // the first gateway that fails with them, and a rollback gives all the old ones again.
 func ManyAreSet(t *testing.T, start New) {
-	b := start(t, box.Spec{Config: kinds("")})
+	b := start(t, box.Spec{Config: kinds("hooks:\n  - {on: [outdated], " + toldIn("told") + "}\n")})
 	names := []string{"a", "b", "c", "d"}
 	b.Must(append([]string{"profile", "create", "--kind", "web"}, names...)...)
 	b.Must("profile", "create", "other")
@@ -204,6 +204,7 @@ func ManyAreSet(t *testing.T, start New) {
 	if out := b.Must("events", "--type", "transition", "-n", "all"); strings.Count(out, "→ outdated") != 4 {
 		t.Errorf("events:\n%s", out)
 	}
+	awaitTold(b, "told", func(l hookLine) string { return l.To }, "outdated", "outdated", "outdated", "outdated")
 	old := b.Supervisor().PID
 	kill(b, "KILL", old)
 	replaced(b, old)
