@@ -142,4 +142,3 @@ func (p *Book) drop(name string) {
 		delete(p.port, name)
 	}
 }
-
