@@ -18,7 +18,7 @@
 // which has fields of its own:
 //
 //	store.go    tree: the volume as all rooms see it
-//	list.go     catalogue: which profiles there are, and their ports; ports.go
+//	list.go     catalogue: which profiles there are, and which port and secrets each has
 //	record.go   Records: state files; intents.go: what is wanted, by the journal
 //	owners.go   Ownership: whose directory is whose; users.go, byowner.go
 //	furnish.go  furnisher: what is in a profile's directory
@@ -26,7 +26,7 @@
 //	skipped.go  told: what was said
 //	watch.go    Watcher: what others change
 //
-// Below it: secrets and bootlog keep those two, overrides changes the text of a
+// Below it: secrets and bootlog keep those two, ports knows which port is whose, overrides changes the text of a
 // profile.yaml, statefile is the form of a state file, inotify watches with another
 // user's rights, archive is a profile as one file, lease the lock.
 //

@@ -4,6 +4,7 @@
 //	POST /v1/plan     declared set + Box ── plan.Compare ──▶ a plan
 //	POST /v1/apply    the plan ── verified, held against Box ──▶ a revision
 //	                  the revision ── plan/apply.Next ──▶ Box, Recorder
+//	POST /v1/set      what there is, with other values ──▶ a revision, and a restart beside it
 //	GET  /v1/drift    what was applied + Box ── plan.Compare
 //
 // What is decided is decided by packages plan and plan/apply, which are pure.
