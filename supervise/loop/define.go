@@ -131,6 +131,9 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 	wasBroken := u.fault != ""
 	u.fault = ""
 	if u.fingerprint == p.Fingerprint && !wasBroken {
+		if why := u.older(); why != "" && !p.Later { // who has changed it was cut off before the restart
+			v.update([]*unit{u}, machine.Event{Kind: machine.Update, NeedsRestart: true, Cause: "definition changed: " + why, Actor: p.Actor})
+		}
 		return
 	}
 	restart, why := service.NeedsRestart(u.definition, p.Value)

@@ -220,7 +220,7 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	changed := changedSecrets(old, what.Secrets)
 	enrols := enrolment{cause: "profile created", made: made, before: before, actor: by.UID}
 	if !made { // secrets alone have nothing restarted
-		enrols.cause, enrols.later = "profile changed", len(changed) > 0 && len(what.Environment) == 0 && what.Kind == "" && what.Command == nil
+		enrols.cause, enrols.later = "profile changed", len(what.Environment) == 0 && what.Kind == "" && what.Command == nil
 	}
 	if err := r.enrolFor(enrols, p); err != nil {
 		return outcome, err

@@ -23,7 +23,7 @@ func (r *Registry) reconcile(boot bool, names ...string) error {
 			return r.volume.Store().List(profilesMeant(names)...)
 		}
 	}
-	return r.reconcileAs(boot, list, names...)
+	return r.reconcileAs(boot, false, list, names...)
 }
 
 // profilesMeant are the profiles that may be meant by names, of services or theirs.
@@ -40,8 +40,9 @@ func profilesMeant(names []string) []string {
 	})
 }
 
-// reconcileAs is reconcile with what list says is on the volume.
-func (r *Registry) reconcileAs(boot bool, list lister, names ...string) error {
+// reconcileAs is reconcile with what list says is on the volume; taking: it is the first
+// that this supervisor does.
+func (r *Registry) reconcileAs(boot, taking bool, list lister, names ...string) error {
 	found, err := r.surveyor.survey(r.settings.Current(), list, looking{rest: len(names) == 0, names: names})
 	if err != nil {
 		return errors.Join(err, r.withoutProfiles())
@@ -52,6 +53,9 @@ func (r *Registry) reconcileAs(boot bool, list lister, names ...string) error {
 		r.trouble.well()
 	}
 	found.boot, found.input.Taken = boot, boot
+	// What has changed while there was no supervisor is no reason to restart anything: that
+	// is for whoever has changed it to ask for.
+	found.later = taking && !boot
 	ops := about(names, reconcile.Diff(found.input))
 	if boot {
 		if err := r.surveyor.logBoot(ops, found); err != nil {
@@ -191,7 +195,7 @@ func (r *Registry) takeUp() {
 			list = func(*config.Config) ([]profiles.Profile, error) { return found, nil }
 		}
 	}
-	if err := r.reconcileAs(first, list); err != nil {
+	if err := r.reconcileAs(first, true, list); err != nil {
 		r.trouble.lookAgain(err)
 		return
 	}

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -295,5 +296,47 @@ func refused(b *box.Box, why string) {
 	b.Helper()
 	if r := b.Run("reload"); r.Code != 1 || strings.Count(r.Out, "\n") != 1 || !strings.Contains(r.Out, ": refuse: ") || !strings.Contains(r.Out, why) {
 		b.Errorf("%s; want exit code 1 and one line with %q", r, why)
+	}
+}
+
+// SetsAreCutOff: the supervisor is killed in the middle of a set. All profiles have the new
+// value in the end, or all the one before, and none was restarted.
+func SetsAreCutOff(t *testing.T, start New) {
+	const many, rounds = 24, 6
+	b := start(t, box.Spec{Config: kinds("")})
+	names := make([]string, many)
+	for i := range names {
+		names[i] = fmt.Sprintf("p%02d", i)
+	}
+	b.Must(append([]string{"profile", "create", "--kind", "web"}, names...)...)
+	pids := map[string]int{}
+	for name, s := range b.Status() {
+		pids[name] = *s.PID
+	}
+	before := ""
+	for i := range rounds {
+		old := b.Supervisor().PID
+		value := fmt.Sprint("v", i)
+		b.Shell(box.Root, fmt.Sprintf("rlminit profile set 'p*' V=%s >/dev/null 2>&1 & sleep 0.0%d; kill -9 %d; wait || true", value, 1+i*13%9, old))
+		replaced(b, old)
+		box.Eventually(b, long, "no revision is under way", func() (bool, any) {
+			out := b.Must("revisions")
+			return !strings.Contains(out, "running"), out
+		})
+		var list []control.Profile
+		if err := json.Unmarshal([]byte(b.Must("profile", "list", "--json")), &list); err != nil {
+			t.Fatal(err)
+		}
+		count := map[string]int{}
+		for _, p := range list {
+			count[p.Environment["V"]]++
+		}
+		if len(count) != 1 || count[before]+count[value] != many {
+			t.Fatalf("round %d: the values are %v, and were %q", i, count, before)
+		}
+		if count[value] > 0 {
+			before = value
+		}
+		unharmed(b, pids)
 	}
 }
