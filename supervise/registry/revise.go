@@ -27,6 +27,22 @@ func (r *Profiles) Make(name string, text []byte, secrets map[string]string, int
 	return r.enrol(p, made, before, actor)
 }
 
+// Announce has others wait for the gateways of profiles that are about to be made, and will
+// be started. Withdraw follows when all of them were, or will not be.
+func (r *Profiles) Announce(names []string) { r.services.Announce(services(names)) }
+
+// Withdraw is for what was announced, whatever became of it.
+func (r *Profiles) Withdraw(names []string) { r.services.Withdraw(services(names)) }
+
+// services are the names of the profiles' services.
+func services(names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = profiles.GatewayName(name)
+	}
+	return all
+}
+
 // Replace writes a profile's profile.yaml whole, and brings it into force.
 func (r *Profiles) Replace(name string, text []byte, actor uint32) error {
 	store, err := r.store()

@@ -69,6 +69,10 @@ type Box interface {
 	// Restart begins to have the gateways of profiles started again, and returns the id of
 	// that operation.
 	Restart(ctx context.Context, profiles []string, how Restart) (uint64, error)
+	// Announce has others wait for the gateways of profiles that are about to be created and
+	// started, as for any that are on their way. Withdraw is for those that were not.
+	Announce(profiles []string)
+	Withdraw(profiles []string)
 	// Begin notes what is done in a step as an operation, and returns its id; End
 	// notes what came of it, and why it failed, if it did. halted is called if
 	// somebody cancels it, or commands a service of it meanwhile.

@@ -63,6 +63,10 @@ func (c *carrier) run(first apply.Event) {
 		defer timer.Stop()
 	}
 	defer close(c.over)
+	if starts := c.starts(); len(starts) > 0 && !c.cold {
+		c.r.box.Announce(starts)
+		defer c.r.box.Withdraw(starts)
+	}
 	for e := first; ; e = <-c.events {
 		var do []apply.Action
 		c.state, do = apply.Next(c.state, e)
@@ -76,6 +80,16 @@ func (c *carrier) run(first apply.Event) {
 			return
 		}
 	}
+}
+
+// starts are the profiles that are to run when all is done: one of them may need another.
+func (c *carrier) starts() (names []string) {
+	for _, k := range c.doc.Steps {
+		if k.After != nil && k.After.State == service.Running && !plan.IsConfiguration(k.Name) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
 }
 
 // carryOut does what was decided, in its order. What is recorded for several

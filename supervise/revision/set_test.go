@@ -47,6 +47,9 @@ func (l *life) Restart(_ context.Context, names []string, _ Restart) (uint64, er
 	return uint64(len(l.restarted)), nil
 }
 
+func (l *life) Announce([]string) {}
+func (l *life) Withdraw([]string) {}
+
 // runAll has every profile run with what it has.
 func (v *volume) runAll() {
 	for name, c := range v.profiles {

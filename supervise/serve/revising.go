@@ -268,6 +268,10 @@ func (s *Revised) Other(f revision.Found, environment map[string]*string) ([]byt
 	return text, p.With(text).Valid(s.Settings.Current())
 }
 
+// Announce and Withdraw are revision.Box's.
+func (s *Revised) Announce(names []string) { s.Registry.Profiles.Announce(names) }
+func (s *Revised) Withdraw(names []string) { s.Registry.Profiles.Withdraw(names) }
+
 // Restart is revision.Box's.
 func (s *Revised) Restart(ctx context.Context, names []string, how revision.Restart) (uint64, error) {
 	services := make([]string, len(names))

@@ -159,6 +159,7 @@ var All = []Test{
 	{Name: "OwnDependencies", Run: OwnDependencies},
 	{Name: "ManyAreSet", Run: ManyAreSet, Root: true},
 	{Name: "SchedulesBeside", Run: SchedulesBeside},
+	{Name: "AppliedInOrder", Run: AppliedInOrder, Root: true},
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},

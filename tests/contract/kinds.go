@@ -340,3 +340,39 @@ func SetsAreCutOff(t *testing.T, start New) {
 		unharmed(b, pids)
 	}
 }
+
+// AppliedInOrder: profiles that one plan creates may need each other, whatever their names;
+// each starts after what it needs, and two that wait for each other are rolled back.
+func AppliedInOrder(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: kinds("")})
+	apply := func(set string) box.Result {
+		t.Helper()
+		b.Write(box.Root, b.Home()+"/set.yaml", "version: 1\nprofiles:\n"+set)
+		b.Must("plan", "-f", b.Home()+"/set.yaml", "--out", b.Home()+"/plan.json")
+		hash := b.Shell(box.Root, `grep -o '"hash":"sha256:[0-9a-f]*"' "`+b.Home()+`/plan.json" | cut -d'"' -f4`)
+		return b.As(box.Root, "rlminit", "apply", b.Home()+"/plan.json", "--approve", strings.TrimSpace(hash), "--steady", "100ms", "--exit-zero", "--allow-delete")
+	}
+	const needs = "  b: {requires: [gateway-a, gateway-c]}\n  a: {requires: [gateway-c], kind: web}\n  c: {ready: {exec: [test, -e, \"${PROFILE_DIR}/slow\"]}, command: [sh, -c, \"sleep 0.3; touch slow; exec sleep 1000000\"]}\n"
+	for range 3 {
+		if r := apply(needs); r.Code != 0 {
+			t.Fatalf("%s", r)
+		}
+		var since []time.Time
+		for _, name := range []string{"c", "a", "b"} {
+			since = append(since, *b.Await("gateway-"+name, "running").Since)
+		}
+		if since[1].Before(since[0]) || since[2].Before(since[1]) {
+			t.Errorf("c, a and b run since %v", since)
+		}
+		if r := apply("  other: {}\n"); r.Code != 0 {
+			t.Fatalf("%s", r)
+		}
+	}
+	if r := apply("  a: {requires: [gateway-b]}\n  b: {requires: [gateway-a]}\n"); r.Code != 8 || !strings.Contains(r.Err, "requires itself") {
+		t.Errorf("a ring: %s", r)
+	}
+	if r := apply("  a: {requires: [gateway-nobody]}\n"); r.Code != 8 || !strings.Contains(r.Err, "requires gateway-nobody, which does not exist") {
+		t.Errorf("what needs somebody who is not there: %s", r)
+	}
+	b.Await("gateway-other", "running")
+}
