@@ -146,9 +146,9 @@ func (c *Collector) begin() {
 	r := c.arena.record
 	phase := atomic.LoadUint32(&r.phase)
 	if phase == applying || !c.arena.empty() {
-		ghost := c.ghost(int(r.slot), Config{
-			Dir: string(r.dir[:r.dirLen]), File: r.file, Timestamps: r.timestamps,
-		})
+		cfg, err := r.config()
+		must(err)
+		ghost := c.ghost(int(r.slot), cfg)
 		c.disk.work()
 		switch phase {
 		case applying:

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/redact"
 )
 
 // Config is how a slot's output is kept.
@@ -20,9 +22,13 @@ type Config struct {
 	Tee        bool          // lines go to the container's stdout as well
 	Prefix     string        // of lines in the tee; empty: the slot's name
 	Timestamps bool          // false: bytes as they are, of both streams as they come
+	Redact     *redact.Lines // what is masked before anything is written; nil: nothing
 }
 
 func (cfg *Config) validate() error {
+	if n := len(cfg.Redact.Source()); n > redact.MostInAll {
+		return fmt.Errorf("cannot mask by patterns of %d bytes: they may have %d", n, redact.MostInAll)
+	}
 	if !cfg.File {
 		return nil
 	}

@@ -249,6 +249,9 @@ func TestFaults(t *testing.T) {
 		{"sockets: ['tcp::80']", `2: sockets[0]: "tcp::80" is a string; write a mapping, key: value`},
 
 		{"log: {max_size: 1m}", `2: log.max_size: "1m" is ambiguous; write 1MiB (powers of 1024) or 1MB (of 1000)`},
+		{"log: {redact: secrets}", `2: log.redact: "secrets" is a string; write [secrets]`},
+		{"log:\n  redact:\n  - '('", `4: log.redact[0]: "(" is no regular expression: missing closing ): ` + "`(`" + `; write secrets, or one of RE2, such as sk-([a-z0-9]+)`},
+		{"log: {redact: ['x*']}", `2: log.redact[0]: "x*" matches an empty text, and so everywhere; write + for *`},
 		{"log: {tee: maybe}", `2: log.tee: "maybe" is refused; write auto, on or off`},
 		{"limits: {nofiles: 5}", `2: limits: unknown key "nofiles"; did you mean "nofile"?`},
 		{"limits: {nofile: many}", `2: limits.nofile: "many" is no limit; write 1024, "soft:hard" or unlimited`},

@@ -157,6 +157,7 @@ type Log struct {
 	Compress   bool // files that were rotated, gzip(1)
 	Tee        Tee
 	Timestamps bool
+	Redact     []string // patterns that are masked; "secrets" is the set that is there by name
 }
 
 // Tee says whether a service's lines also go to the container's stdout.

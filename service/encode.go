@@ -90,6 +90,7 @@ func (e *encoder) surroundings(d *Definition) {
 		e.word(true, "compress", strconv.FormatBool(d.Log.Compress))
 		e.word(true, "tee", string(d.Log.Tee))
 		e.word(true, "timestamps", strconv.FormatBool(d.Log.Timestamps))
+		e.word(true, "redact", list(d.Log.Redact))
 	})
 	e.limits(d.Limits)
 	e.nested("sandbox", func() {

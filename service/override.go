@@ -7,13 +7,14 @@ import (
 	"rlminit/internal/document"
 )
 
-// overridable are the fields that a profile.yaml may set, beside limits.
-var overridable = []string{"environment", "command", "restart", "ready", "health", "stop", "log"}
+// overridable are the fields that a profile.yaml may set as it likes; overrides has those
+// of which it may say less.
+var overridable = []string{"environment", "command", "restart", "ready", "health", "stop"}
 
 // Override is base as a profile.yaml changes it. A gateway can write that file,
 // so it grants nothing: it has no key for a user or a privilege, and limits only
 // go down. Variables are set over those of base; in restart, ready, health, stop
-// and log what is not named stays; isolation only gets closer. An empty file changes nothing.
+// and log what is not named stays; isolation only gets closer, and of a log only more is masked. An empty file changes nothing.
 //
 // lookup must give only what the gateway's own environment holds.
 func Override(base *Definition, file string, data []byte, lookup Lookup) (*Definition, Faults) {
@@ -68,7 +69,7 @@ func OverrideFields() document.Fields {
 // with why.
 func overrides(d *Definition, others []string) (document.Fields, map[string]string) {
 	all := d.Fields()
-	fields := document.Fields{"limits": lower(&d.Limits), "isolation": narrow(&d.Isolation)}
+	fields := document.Fields{"limits": lower(&d.Limits), "isolation": narrow(&d.Isolation), "log": profileLog(&d.Log)}
 	for _, name := range others {
 		fields[name] = func(document.Node) {}
 	}
@@ -77,7 +78,7 @@ func overrides(d *Definition, others []string) (document.Fields, map[string]stri
 		switch {
 		case slices.Contains(overridable, name):
 			fields[name] = set
-		case name != "limits" && name != "isolation" && !slices.Contains(others, name):
+		case fields[name] == nil && !slices.Contains(others, name):
 			refused[name] = "a profile may not set it; it belongs in rlminit.yaml"
 		}
 	}

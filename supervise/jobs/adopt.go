@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/supervise/jobs/output"
@@ -88,7 +89,7 @@ func (r *Runner) adopt(held map[string][]int) {
 }
 
 // fromSpec makes the task of which tier 1 holds descriptors: the spec, and then
-// stdin, or pipe and memfd of each stream.
+// stdin, or what each stream has.
 func fromSpec(fds []int, outputs *output.Store) *task {
 	if len(fds) == 0 {
 		return nil
@@ -100,9 +101,13 @@ func fromSpec(fds []int, outputs *output.Store) *task {
 	}
 	t := newTask(s.ID, s.Kind, s.Actor, s.Request)
 	t.spec, t.held.spec = s, fds[0]
+	masks, err := redact.NewLines(s.Redact)
+	if err != nil {
+		return nil
+	}
 	switch rest := fds[1:]; {
-	case len(rest) == 4:
-		if t.output.Streams, err = outputs.TakeOver(s.ID, s.Request.MaxOutput, rest); err != nil {
+	case len(rest) == output.Held(masks):
+		if t.output.Streams, err = outputs.TakeOver(s.ID, s.Request.MaxOutput, masks, rest); err != nil {
 			return nil
 		}
 	case len(rest) == 1 && s.Stdin:

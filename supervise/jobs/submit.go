@@ -91,6 +91,7 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		}
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
+	t.spec.Redact = r.redacted(t)
 	var past *table.Entry
 	var outputs *output.Store
 	kept := make(chan *task, 1)
@@ -115,6 +116,27 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		return nil, control.Failed("%s", *taken.outcome.result.Error)
 	}
 	return taken, nil
+}
+
+// redacted are the patterns that are masked in what a job writes: those of whose it is. What
+// rlminit itself runs tells of no secret, and is read by itself.
+func (r *Runner) redacted(t *task) []string {
+	of := ownerOf(&t.spec.Request)
+	if id := t.spec.Request.Session; id != "" && of == (Owner{}) {
+		found := make(chan Owner, 1)
+		r.loop.Do(func() {
+			if s := r.sessions.open[id]; s != nil {
+				found <- s.of
+				return
+			}
+			found <- of // it will be refused
+		})
+		of = <-found
+	}
+	if of == (Owner{}) || t.spec.Argv != nil {
+		return nil
+	}
+	return r.host.Redact(of)
 }
 
 // sameKey finds the job that has a job's key, which is the same one, asked for once more:
@@ -176,8 +198,8 @@ func (r *Runner) enlist(t *task) error {
 	if err != nil {
 		return err
 	}
-	// Stdin and what it is, two pipes, two memories. Hooks and schedules take of what is kept back.
-	if err = process.Room(8); err != nil && laneOf(t) == laneUsers {
+	// Stdin and what it is, two pipes, two memories; where it is masked, two more. Hooks and schedules take of what is kept back.
+	if err = process.Room(8 + 2*min(len(t.spec.Redact), 1)); err != nil && laneOf(t) == laneUsers {
 		return control.Refused("%v", err).Retry()
 	}
 	if err := r.sessions.admit(t); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"rlminit/internal/redact"
 	"rlminit/logs"
 	"rlminit/service"
 	"rlminit/supervise/core"
@@ -70,7 +71,7 @@ func (l *logging) logConfig(u *unit) logs.Config {
 		Dir: logs.Dir(u.name, d.Profile), File: d.Log.File && l.prep.Volume.Store() != nil,
 		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
 		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal,
-		Prefix: u.title(), Timestamps: d.Log.Timestamps,
+		Prefix: u.title(), Timestamps: d.Log.Timestamps, Redact: masks(u),
 	}
 }
 
@@ -135,6 +136,16 @@ func (l *logging) keep(u *unit) {
 		l.closeLog(l.kept[0])
 		l.kept = l.kept[1:]
 	}
+}
+
+// masks are what is masked in u's output.
+func masks(u *unit) *redact.Lines {
+	lines, err := redact.NewLines(u.definition.Log.Redact)
+	if err != nil { // though its definition was checked
+		slog.Error("all of a log is masked", "service", u.name, "err", err)
+		lines, _ = redact.NewLines([]string{".+"})
+	}
+	return lines
 }
 
 // reconfigureLog brings what the definition says of the log into force.

@@ -61,6 +61,7 @@ var All = []Test{
 	{Name: "ProbeIsItsServices", Run: ProbeIsItsServices, Root: true},
 	{Name: "PassedSocket", Run: PassedSocket},
 	{Name: "LogsAreKept", Run: LogsAreKept},
+	{Name: "RedactMasksEverywhere", Run: RedactMasksEverywhere},
 	{Name: "RestHoldsNothing", Run: RestHoldsNothing, Root: true},
 	{Name: "Signals", Run: Signals},
 	{Name: "Health", Run: Health},
