@@ -91,7 +91,7 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		}
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
-	t.spec.Redact = r.redacted(t)
+	t.spec.Redact = r.sessions.redacted(t)
 	var past *table.Entry
 	var outputs *output.Store
 	kept := make(chan *task, 1)
@@ -116,27 +116,6 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		return nil, control.Failed("%s", *taken.outcome.result.Error)
 	}
 	return taken, nil
-}
-
-// redacted are the patterns that are masked in what a job writes: those of whose it is. What
-// rlminit itself runs tells of no secret, and is read by itself.
-func (r *Runner) redacted(t *task) []string {
-	of := ownerOf(&t.spec.Request)
-	if id := t.spec.Request.Session; id != "" && of == (Owner{}) {
-		found := make(chan Owner, 1)
-		r.loop.Do(func() {
-			if s := r.sessions.open[id]; s != nil {
-				found <- s.of
-				return
-			}
-			found <- of // it will be refused
-		})
-		of = <-found
-	}
-	if of == (Owner{}) || t.spec.Argv != nil {
-		return nil
-	}
-	return r.host.Redact(of)
 }
 
 // sameKey finds the job that has a job's key, which is the same one, asked for once more:
