@@ -124,7 +124,7 @@ func TestReferenceExamples(t *testing.T) {
 			t.Errorf("%v\n%s", faults, text)
 		}
 	}
-	if examples != 4 {
-		t.Errorf("%d examples were found, not 4", examples)
+	if examples != 5 {
+		t.Errorf("%d examples were found, not 5", examples)
 	}
 }

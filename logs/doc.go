@@ -84,7 +84,8 @@
 // those that are not said to have a lock: inbox is the way in, roll which slots there
 // are, poller and pace how pipes are waited for, memory what the arena keeps of each
 // slot, composer makes lines of what is staged, disk calls what may never answer,
-// tee is the container's stdout, packer compresses, bells wake those who follow.
+// package tee has the container's stdout, packer compresses, bells wake those who follow.
+// feed.go reads for package forward, which sends lines on.
 // What is left to Collector is what makes one of them: bytes leave a pipe, become
 // lines, and go to the file or, where that is not to be had, to the queue.
 //

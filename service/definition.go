@@ -158,6 +158,7 @@ type Log struct {
 	Tee        Tee
 	Timestamps bool
 	Redact     []string // patterns that are masked; "secrets" is the set that is there by name
+	Forward    *Forward // nil: lines go nowhere else
 }
 
 // Tee says whether a service's lines also go to the container's stdout.

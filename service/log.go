@@ -21,14 +21,19 @@ func logFields(p *Log) document.Fields {
 		"tee":        tee(&p.Tee),
 		"timestamps": document.Bool(&p.Timestamps),
 		"redact":     patterns(&p.Redact),
+		"forward":    forward(&p.Forward),
 	}
 }
 
-// profileLog reads what a profile may say of its log: it adds to what is masked.
+// profileLog reads what a profile may say of its log: it adds to what is masked, and
+// says nothing of where lines go.
 func profileLog(p *Log) document.Setter {
 	fields := logFields(p)
 	fields["redact"] = morePatterns(&p.Redact)
-	return fields.Read
+	delete(fields, "forward")
+	return func(n document.Node) {
+		fields.ReadRefusing(n, map[string]string{"forward": "a profile may not say where its log goes; it belongs in rlminit.yaml, under gateway"})
+	}
 }
 
 // patterns reads a list of what is masked in place of the one that is there.

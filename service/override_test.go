@@ -106,6 +106,7 @@ func TestOverrideGrantsNothing(t *testing.T) {
 		{"exits: {success: [1]}", "p:1: exits: " + no},
 		{"type: oneshot", "p:1: type: " + no},
 		{"log: {redact: ['a{300}']}", "p:1: log.redact: the patterns are too costly together (302 steps, a profile may add 256); repeat less, + for {20,}"},
+		{"log:\n  forward: {to: stdout}", "p:2: log.forward: a profile may not say where its log goes; it belongs in rlminit.yaml, under gateway"},
 		{"comand: [a]", `p:1: unknown key "comand"; did you mean "command"?`},
 		{"port: 80", `p:1: unknown key "port"; the keys here are command, environment, health, isolation, limits, log, ready, restart, stop`},
 		{"a", `p:1: "a" is a string; write a mapping, key: value`},

@@ -221,6 +221,9 @@ func (v *Services) forget(u *unit) {
 	v.jobs.reschedule(u)
 	v.tier1.Tags.Free(u.tag)
 	v.logging.part(u)
+	if v.logging.forward != nil {
+		v.logging.forward.Leave(u.name)
+	}
 	v.registry.Gone(u.name, v.prep.DropTemporary(u.definition, v.logging.closeLog(u)))
 }
 

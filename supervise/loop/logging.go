@@ -3,12 +3,16 @@ package loop
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"rlminit/internal/redact"
+	"rlminit/journal"
 	"rlminit/logs"
+	"rlminit/logs/forward"
 	"rlminit/service"
+	"rlminit/supervise/console"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
@@ -57,7 +61,8 @@ type logging struct {
 	tier1   *spawn.Tier1
 	prep    *preparer
 	records *Records
-	logs    *logs.Collector // nil in a simulation
+	logs    *logs.Collector    // nil in a simulation
+	forward *forward.Forwarder // nil in a simulation
 
 	kept           []*unit // at rest, with an open log that has no file; some have run since
 	mainOnTerminal bool    // a main command uses the container's terminal: other lines would break its screen
@@ -70,7 +75,7 @@ func (l *logging) logConfig(u *unit) logs.Config {
 	return logs.Config{
 		Dir: logs.Dir(u.name, d.Profile), File: d.Log.File && l.prep.Volume.Store() != nil,
 		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
-		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal,
+		Tee:    (d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal) && !onStdout(d.Log.Forward),
 		Prefix: u.title(), Timestamps: d.Log.Timestamps, Redact: masks(u),
 	}
 }
@@ -85,7 +90,7 @@ func (l *logging) openLog(u *unit, hold func(*wire.Hold, []int)) error {
 	if err := process.Room(6 + len(u.definition.Sockets)); err != nil && len(held) == 0 {
 		return err
 	}
-	slot, err := l.logs.Open(u.name, l.logConfig(u), held)
+	slot, err := l.logs.Open(u.name, l.sending(u), held)
 	if err != nil {
 		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
 	}
@@ -138,6 +143,54 @@ func (l *logging) keep(u *unit) {
 	}
 }
 
+// onStdout tells whether lines are sent to the container's stdout, in place of the tee.
+func onStdout(f *service.Forward) bool { return f != nil && f.To == service.ForwardStdout }
+
+// forwarding is what sends logs on; nil: nothing does.
+func forwarding(d *Drivers) *forward.Forwarder {
+	if d.Logs == nil {
+		return nil
+	}
+	f, err := forward.New(forward.Options{Logs: d.Logs, Stdout: console.Open(1), Dir: func() string {
+		if d.Volume.Writable() == nil {
+			return ""
+		}
+		return filepath.Join(d.Preparer.Config().Home, journal.Home, "forward")
+	}})
+	if err != nil {
+		slog.Error("logs are not sent on", "err", err)
+	}
+	return f
+}
+
+// sending is logConfig, once it is in force where u's lines are sent.
+func (l *logging) sending(u *unit) logs.Config {
+	cfg := l.logConfig(u)
+	if l.forward == nil {
+		return cfg
+	}
+	var to forward.Target
+	if f := u.definition.Log.Forward; f != nil {
+		to = forward.Target{To: f.To, Format: f.Format, Profile: u.definition.Profile}
+		if cfg.File {
+			to.Dir = cfg.Dir
+		}
+	}
+	cfg.Grew = l.forward.Set(u.name, to)
+	return cfg
+}
+
+// sendWithin is how long a stop may take for lines that were not sent yet: what is left is
+// sent after the next start.
+const sendWithin = 500 * time.Millisecond
+
+// sendRest sends what there is to those who take it.
+func (l *logging) sendRest() {
+	if l.forward != nil {
+		l.forward.Close(sendWithin)
+	}
+}
+
 // masks are what is masked in u's output.
 func masks(u *unit) *redact.Lines {
 	lines, err := redact.NewLines(u.definition.Log.Redact)
@@ -150,7 +203,7 @@ func masks(u *unit) *redact.Lines {
 
 // reconfigureLog brings what the definition says of the log into force.
 func (l *logging) reconfigureLog(u *unit) {
-	if err := u.output.slot.Reconfigure(l.logConfig(u)); err != nil {
+	if err := u.output.slot.Reconfigure(l.sending(u)); err != nil {
 		slog.Warn("cannot change how a log is kept", "service", u.name, "err", err)
 	}
 }

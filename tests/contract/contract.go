@@ -62,6 +62,8 @@ var All = []Test{
 	{Name: "PassedSocket", Run: PassedSocket},
 	{Name: "LogsAreKept", Run: LogsAreKept},
 	{Name: "RedactMasksEverywhere", Run: RedactMasksEverywhere},
+	{Name: "LogsAreSentOn", Run: LogsAreSentOn},
+	{Name: "ForwardIsReloaded", Run: ForwardIsReloaded},
 	{Name: "RestHoldsNothing", Run: RestHoldsNothing, Root: true},
 	{Name: "Signals", Run: Signals},
 	{Name: "Health", Run: Health},

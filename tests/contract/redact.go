@@ -10,7 +10,7 @@ import (
 
 // RedactMasksEverywhere: what is secret is in no log, not on the container's stdout and in
 // no output of a job, over a supervisor that is killed and patterns that change; and a
-// profile can have more masked, but not less.
+// profile can have more masked, but not less, and have its log sent nowhere.
 func RedactMasksEverywhere(t *testing.T, start New) {
 	const hidden = "h1dden"
 	talk := fmt.Sprintf(`i=0; while :; do i=$((i+1)); echo "line $i token=%s card 4111"; sleep 0.01; done`, hidden)
@@ -59,6 +59,10 @@ func RedactMasksEverywhere(t *testing.T, start New) {
 		}
 	}
 
+	b.Write(box.Service, profile, "log: {forward: {to: stdout}, redact: []}\n")
+	if r := b.Run("reload"); r.Code != 1 || !strings.Contains(r.Out, "profile.yaml:1: log.forward: a profile may not say where its log goes; it belongs in rlminit.yaml") {
+		t.Errorf("a profile that sends its log elsewhere: %s", r)
+	}
 	if found := b.Shell(box.Root, "grep -rl token="+hidden+" "+b.Home()+"/logs || true"); found != "" {
 		t.Errorf("the secret is in %s", found)
 	}
