@@ -354,6 +354,8 @@ type Health struct {
 	// Walls are those that the configuration asks for and that cannot be had here, a
 	// sentence each.
 	Walls []string `json:"walls,omitempty"`
+	// Unsent is where logs cannot be sent on to now (log.forward), and why, a sentence each.
+	Unsent []string `json:"unsent,omitempty"`
 
 	Supervisor *Supervisor `json:"supervisor,omitempty"` // nil: a pure init, or one that does not say
 }

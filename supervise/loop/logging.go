@@ -163,6 +163,25 @@ func forwarding(d *Drivers) *forward.Forwarder {
 	return f
 }
 
+// Logged is the logs, as others read and see them.
+type Logged struct {
+	*logs.Collector
+	*Loop
+}
+
+// Unsent is where logs cannot be sent on to now, a sentence each.
+func (l *Loop) Unsent() (all []string) {
+	if l.logging.forward == nil {
+		return nil
+	}
+	for _, s := range l.logging.forward.States() {
+		if s.Down != "" {
+			all = append(all, fmt.Sprintf("logs cannot be sent on to %s since %s: %s", s.To, s.Since.UTC().Format(time.RFC3339), s.Down))
+		}
+	}
+	return all
+}
+
 // sending is logConfig, once it is in force where u's lines are sent.
 func (l *logging) sending(u *unit) logs.Config {
 	cfg := l.logConfig(u)

@@ -136,6 +136,12 @@ func ForwardIsReloaded(t *testing.T, start New) {
 		said := b.Printed()
 		return strings.Contains(said, "logs cannot be sent on") && strings.Contains(said, "connection refused"), said
 	})
+	if out := b.Run("status"); !strings.Contains(out.Err, "logs cannot be sent on to tcp:127.0.0.1:7615 since ") {
+		t.Errorf("status does not say so: %s", out)
+	}
+	if out := b.Run("doctor"); !strings.Contains(out.Out, "logs cannot be sent on to tcp:127.0.0.1:7615") {
+		t.Errorf("doctor does not say so: %s", out)
+	}
 	reload := func(forward string) {
 		t.Helper()
 		b.Write(box.Root, strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`)), config(forward))
@@ -164,5 +170,8 @@ func ForwardIsReloaded(t *testing.T, start New) {
 	}
 	if n := strings.Count(b.Printed(), "logs cannot be sent on"); n != 1 {
 		t.Errorf("it is said %d times", n)
+	}
+	if out := b.Must("health", "--json"); strings.Contains(out, "unsent") {
+		t.Errorf("it is told of a destination that nobody has any more: %s", out)
 	}
 }
