@@ -28,11 +28,12 @@ type destination struct {
 
 	link       link // nil: there is none
 	connecting bool
-	failed     int      // attempts in a row that came to nothing
-	retrying   bool     // a timer connects again
-	counting   bool     // a timer counts what cannot be sent
-	state      State    // as others see it
-	ending     []func() // called when there is nothing to be sent any more, or nowhere
+	failed     int           // attempts in a row that came to nothing
+	retrying   bool          // a timer connects again
+	counting   bool          // a timer counts what cannot be sent
+	counted    time.Duration // how long that took the last time
+	state      State         // as others see it
+	ending     []func()      // called when there is nothing to be sent any more, or nowhere
 }
 
 // given is what all destinations share.
@@ -127,6 +128,7 @@ func (d *destination) hear() {
 
 // mark notes that a log may have lines.
 func (d *destination) mark(m *member) {
+	m.grown = true
 	if !m.due {
 		m.due, m.since = true, time.Now()
 		d.due = append(d.due, m)
@@ -163,28 +165,44 @@ func (d *destination) end() {
 	d.ending = nil
 }
 
-// countEvery is how often what cannot be sent is counted, at most.
-const countEvery = 200 * time.Millisecond
+// Lines that cannot be sent yet are counted soon, for a rotation may remove them: where there
+// is no link, or a batch is on its way for so long, or a log has had some for longer than
+// late; at most every countEvery, and for half of the time.
+const (
+	late       = 50 * time.Millisecond
+	countEvery = 20 * time.Millisecond
+)
 
-// late is how long a log has lines that were not sent, before they are counted.
-const late = time.Second
-
-// countLater has those counted that wait, for a rotation may remove what they have.
+// countLater has those counted that wait.
 func (d *destination) countLater() {
 	if d.counting || len(d.due) == 0 {
 		return
 	}
 	d.counting = true
-	time.AfterFunc(countEvery, func() {
+	time.AfterFunc(max(d.counted, countEvery), func() {
 		d.Do(func() {
 			d.counting = false
-			for _, m := range d.due {
-				if d.link == nil || time.Since(m.since) > late {
-					m.count(d.given.feed)
-				}
-			}
+			d.count()
 		})
 	})
+}
+
+// count counts what has come since it was counted last.
+func (d *destination) count() {
+	began, again := time.Now(), false
+	stuck := d.link == nil || d.sending && time.Since(d.flow.last) >= countEvery
+	for _, m := range d.due {
+		switch {
+		case !m.grown:
+		case !stuck && time.Since(m.since) < late:
+			again = true
+		default:
+			m.count(d.given.feed)
+		}
+	}
+	if d.counted = time.Since(began); again {
+		d.countLater()
+	}
 }
 
 // batchSize is how much is read before it is sent, unless one line is longer, in bytes.

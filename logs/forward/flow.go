@@ -23,6 +23,7 @@ type mark struct {
 // flow is what was sent over a link, and may not have been received.
 type flow struct {
 	sent    uint64
+	last    time.Time // when the last batch was begun
 	marks   []mark
 	looking bool // a timer looks what was received
 }
@@ -32,6 +33,7 @@ func (f *flow) full() bool { return len(f.marks) >= mostMarks }
 // add notes a batch that is about to be sent.
 func (f *flow) add(b *batch) {
 	now := time.Now()
+	f.last = now
 	for _, k := range b.marks {
 		k.end, k.at = k.end+f.sent, now
 		f.marks = append(f.marks, k)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -478,4 +479,61 @@ func TestDestinationChanges(t *testing.T) {
 	eventually(t, "the first is no destination any more", func() bool { return len(b.f.States()) == 1 })
 	b.f.Leave("web")
 	eventually(t, "nothing is", func() bool { return len(b.f.States()) == 0 })
+}
+
+// A receiver that does not read holds up nobody, and takes no memory; once it reads, it has
+// what the files hold, and the numbers of what they do not.
+func TestReceiverDoesNotRead(t *testing.T) {
+	b := newBed(t)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	cfg := lined
+	cfg.MaxSize, cfg.MaxFiles = 1<<20, 20
+	s, other := b.open("web", "tcp:"+lis.Addr().String(), cfg), b.open("db", "", lined)
+	line := strings.Repeat("x", 1000) + "\n"
+	const count = 50_000
+	for i := range count {
+		say(t, s, fmt.Sprintf("%d %s", i, line))
+	}
+	say(t, other, "not held up\n")
+	eventually(t, "the other's line", func() bool {
+		lines, err := other.Tail(1, patience)
+		return err == nil && len(lines) == 1 && strings.HasSuffix(lines[0], "not held up")
+	})
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	if before.HeapAlloc > 32<<20 {
+		t.Errorf("%d MB are in use", before.HeapAlloc>>20)
+	}
+	conn, err := lis.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := &receiver{t: t}
+	go r.read(conn)
+	first := -1
+	eventually(t, "the last line", func() bool {
+		got := r.got()
+		return len(got) > 0 && strings.HasPrefix(got[len(got)-1].Message, fmt.Sprintf("%d ", count-1))
+	})
+	var least uint64
+	for _, l := range r.got() {
+		number, _, _ := strings.Cut(l.Message, " ")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first < 0 {
+			first, least = n, l.Seq
+		}
+		if l.Seq-least != uint64(n-first) {
+			t.Fatalf("line %d has the number %d", n-first, l.Seq-least)
+		}
+	}
+	t.Logf("%d lines of %d", len(r.got()), count)
 }

@@ -23,12 +23,13 @@ type member struct {
 	source  logs.Source
 	profile string
 	lines   *logs.Lines
-	next    cursor // of the line that is read next
-	done    cursor // what is before it the receiver has. Invariant: next, if nothing is on its way
-	due     bool   // there are lines to be read, for all that is known
-	since   time.Time
-	leaving bool   // its service is gone: it goes when all of it was sent
-	ahead   *ahead // nil: nothing was read ahead
+	next    cursor    // of the line that is read next
+	done    cursor    // what is before it the receiver has. Invariant: next, if nothing is on its way
+	due     bool      // there are lines to be read, for all that is known
+	since   time.Time // it is due
+	grown   bool      // it may have more since it was counted
+	leaving bool      // its service is gone: it goes when all of it was sent
+	ahead   *ahead    // nil: nothing was read ahead
 	missing missing
 	faulty  bool // it could not be read the last time
 }
@@ -138,7 +139,7 @@ const mostFiles = 10_000
 
 // count reads ahead as far as there are lines.
 func (m *member) count(feed *logs.Feed) {
-	if m.source.Dir == "" {
+	if m.grown = false; m.source.Dir == "" {
 		return
 	}
 	a := m.ahead
