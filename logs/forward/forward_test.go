@@ -422,7 +422,7 @@ func TestSyslogDatagrams(t *testing.T) {
 		} else {
 			want = `partial="true"] xxx`
 		}
-		head := fmt.Sprintf(`[rlminit@32473 service="web" profile="a\"\]\\b" run="0" seq="`)
+		head := `[rlminit@32473 service="web" profile="a\"\]\\b" run="0" seq="`
 		if !strings.HasPrefix(got, "<30>1 2") || !strings.Contains(got, head) || !strings.Contains(got, want) {
 			t.Errorf("%.300q", got)
 		}
@@ -536,4 +536,69 @@ func TestReceiverDoesNotRead(t *testing.T) {
 		}
 	}
 	t.Logf("%d lines of %d", len(r.got()), count)
+}
+
+// What a receiver had not read when it was killed is sent again: over TCP what is younger
+// than a second, by a unix socket all.
+func TestUnreadIsSentAgain(t *testing.T) {
+	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		t.Run(network, func(t *testing.T) {
+			b := newBed(t)
+			lis, err := net.Listen(network, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := lis.Addr().String()
+			s := b.open("web", network+":"+at, lined)
+			for i := range 10 {
+				say(t, s, fmt.Sprintf("line %d\n", i))
+			}
+			conn, err := lis.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := b.f.members["web"]
+			asked := func(holds func(d *destination) bool) func() bool {
+				return func() (yes bool) {
+					if d := m.of.Load(); d != nil {
+						d.Ask(func() { yes = holds(d) })
+					}
+					return yes
+				}
+			}
+			eventually(t, "all is with the receiver's kernel", asked(func(d *destination) bool {
+				if network == "unix" {
+					return len(d.flow.marks) > 0 && !d.sending && time.Since(d.flow.last) > 2*time.Second
+				}
+				if d.link == nil {
+					return false
+				}
+				left, err := d.link.left()
+				return d.flow.sent > 1000 && left == 0 && err == nil
+			}))
+			lis.Close()
+			conn.Close()
+			r := listen(t, network, at)
+			say(t, s, "line 10\n")
+			eventually(t, "all lines", func() bool { return whole(t, r.got(), 11) })
+		})
+	}
+}
+
+// A log without a file is sent from memory.
+func TestLogWithoutAFile(t *testing.T) {
+	b, r := newBed(t), listen(t, "tcp", "127.0.0.1:0")
+	target := b.target("web", "tcp:"+r.at)
+	target.Dir = ""
+	s, err := b.c.Open("web", logs.Config{Timestamps: true, Grew: b.f.Set("web", target)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 500 {
+		say(t, s, fmt.Sprintf("line %d\n", i))
+		if i%100 == 0 {
+			eventually(t, "the line", func() bool { return len(r.got()) > i })
+		}
+	}
+	eventually(t, "all lines", func() bool { return whole(t, r.got(), 500) })
 }
