@@ -200,17 +200,17 @@ func (l *Lines) Rest() {
 
 // Parts are what a line of a file with timestamps is made of.
 type Parts struct {
-	Time   string // RFC 3339
+	Time   []byte // RFC 3339; nil: the line has none
 	Stream string // out, err or rlminit
 	Text   []byte
 	Cut    bool // the next line of the stream goes on where this one stops
 }
 
-// Split takes a line apart. ok is false for one of a file without timestamps.
-func Split(line []byte) (p Parts, ok bool) {
+// Split takes a line apart, which it shares.
+func Split(line []byte) (p Parts) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	if len(line) < len(layout)+5 || line[len(layout)-1] != 'Z' || line[4] != '-' || line[len(layout)] != ' ' {
-		return Parts{Stream: "out", Text: line}, false
+		return Parts{Stream: "out", Text: line}
 	}
 	switch string(line[len(layout)+1 : len(layout)+4]) {
 	case "out":
@@ -220,10 +220,10 @@ func Split(line []byte) (p Parts, ok bool) {
 	case "---":
 		p.Stream = "rlminit"
 	default:
-		return Parts{Stream: "out", Text: line}, false
+		return Parts{Stream: "out", Text: line}
 	}
-	p.Time, p.Text, p.Cut = string(line[:len(layout)]), textOf(line), line[len(layout)+4] == '+'
-	return p, true
+	p.Time, p.Text, p.Cut = line[:len(layout)], textOf(line), line[len(layout)+4] == '+'
+	return p
 }
 
 // Files changes whenever Next goes into another file.

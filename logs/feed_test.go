@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -21,11 +20,7 @@ func readOn(t *testing.T, l *Lines) (got []int) {
 		if line == nil {
 			return got
 		}
-		text := line
-		if p, ok := Split(line); ok {
-			text = p.Text
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		n, err := strconv.Atoi(string(Split(line).Text))
 		if err != nil {
 			t.Fatalf("%q is no line: %v", line, err)
 		}

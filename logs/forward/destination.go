@@ -229,15 +229,15 @@ func (d *destination) fill() {
 		m := d.due[0]
 		d.due = d.due[1:]
 		before := len(b.text)
-		parts, seq := m.read()
-		for ; parts != nil; parts, seq = m.read() {
-			d.append(&entry{Parts: *parts, service: m.name, profile: m.profile, host: d.given.host, run: m.next.Run, seq: seq})
-			if len(b.text) >= batchSize {
-				d.due = append(d.due, m)
-				break
+		e, more := entry{service: m.name, profile: m.profile, host: d.given.host}, true
+		for more && len(b.text) < batchSize {
+			if more = m.read(&e); more {
+				d.append(&e)
 			}
 		}
-		if parts == nil {
+		if more {
+			d.due = append(d.due, m)
+		} else {
 			m.atEnd()
 		}
 		m.next.Place = m.lines.Position()

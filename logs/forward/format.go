@@ -20,7 +20,7 @@ func (e *entry) appendJSON(b []byte) []byte {
 		b = append(append(b, key...), '"')
 		b = append(appendText(b, value), '"')
 	}
-	text(`{"time":`, []byte(e.Time))
+	text(`{"time":`, e.Time)
 	text(`,"service":`, []byte(e.service))
 	if e.profile == "" {
 		b = append(b, `,"profile":null`...)
@@ -38,11 +38,27 @@ func (e *entry) appendJSON(b []byte) []byte {
 	return append(b, "}\n"...)
 }
 
+// special are the bytes that do not stand for themselves in a JSON string, or may not.
+var special = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c < ' ' || c == '"' || c == '\\' || c >= 0x7f
+	}
+	return is
+}()
+
 // appendText appends what stands in the quotes of a JSON string: U+FFFD for what is no
 // UTF-8, and no control character.
 func appendText(b, text []byte) []byte {
 	const hex = "0123456789abcdef"
 	for i := 0; i < len(text); {
+		plain := i
+		for plain < len(text) && !special[text[plain]] {
+			plain++
+		}
+		if b = append(b, text[i:plain]...); plain == len(text) {
+			break
+		}
+		i = plain
 		c := text[i]
 		switch {
 		case c >= utf8.RuneSelf:
@@ -61,10 +77,8 @@ func appendText(b, text []byte) []byte {
 			b = append(b, '\\', c)
 		case c == '\t':
 			b = append(b, `\t`...)
-		case c < ' ' || c == 0x7f:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		default:
-			b = append(b, c)
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 		i++
 	}
@@ -87,9 +101,12 @@ const (
 
 // appendSyslog appends a message of RFC 5424, without anything that ends it.
 func (e *entry) appendSyslog(b []byte) []byte {
-	severity := map[string]int64{"err": isError, "rlminit": isNotice}[e.Stream]
-	if severity == 0 {
-		severity = isInfo
+	severity := int64(isInfo)
+	switch e.Stream {
+	case "err":
+		severity = isError
+	case "rlminit":
+		severity = isNotice
 	}
 	b = strconv.AppendInt(append(b, '<'), facility|severity, 10)
 	b = append(append(append(b, ">1 "...), e.Time...), ' ')

@@ -51,29 +51,29 @@ func (m *member) back(feed *logs.Feed) {
 	m.lines = feed.Lines(m.source, m.done.Place)
 }
 
-// read is the next line, with its number; nil: there is none.
-func (m *member) read() (parts *logs.Parts, seq uint64) {
+// read is the next line, with its number; false: there is none.
+func (m *member) read(e *entry) bool {
 	files := m.lines.Files()
 	line, err := m.lines.Next()
 	if err != nil && !m.faulty {
 		slog.Warn("cannot read a log that is sent on", "service", m.name, "err", err)
 	}
 	if m.faulty = err != nil; line == nil {
-		return nil, 0
+		return false
 	}
 	if gone := m.lines.Gone(); gone || m.lines.Files() != files {
 		m.skip(gone)
 	}
-	p, ok := logs.Split(line)
-	if !ok {
-		p.Time = time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+	e.Parts = logs.Split(line)
+	if e.Time == nil {
+		e.Time = time.Now().UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z")
 	}
-	if p.Stream == "rlminit" && bytes.HasPrefix(p.Text, []byte("starting ")) {
+	if e.Stream == "rlminit" && bytes.HasPrefix(e.Text, []byte("starting ")) {
 		m.next.Run++
 	}
-	seq = m.next.Seq
+	e.run, e.seq = m.next.Run, m.next.Seq
 	m.next.Seq++
-	return &p, seq
+	return true
 }
 
 // skip leaves room in the numbers for the lines that were removed before they were sent,

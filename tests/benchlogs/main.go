@@ -45,12 +45,16 @@ func run(args []string) error {
 			return write(os.Stdout)
 		case "collect":
 			return collect(args[1], args[2] == "true", args[3:])
+		case "forward":
+			return forwarded(args[1])
+		case "sink":
+			return sink()
 		case "chatter":
 			return chatter()
 		case "many":
 			return many(args[1])
 		}
-		return fmt.Errorf("cannot run %q: write, collect, many or chatter", args[0])
+		return fmt.Errorf("cannot run %q: write, collect, forward, sink, many or chatter", args[0])
 	}
 	if *dir == "" {
 		temp, err := os.MkdirTemp("", "rlminit-bench-logs-")
@@ -134,7 +138,12 @@ func peer(argv []string, stdout string) (cost, error) {
 // that are masked.
 func ours(home string, timestamps bool, patterns ...string) (cost, error) {
 	argv := []string{fmt.Sprintf("-mb=%d", *megabytes), fmt.Sprintf("-block=%d", *block), "collect", home, fmt.Sprint(timestamps)}
-	cmd := exec.Command("/proc/self/exe", append(argv, patterns...)...)
+	return itself(append(argv, patterns...)...)
+}
+
+// itself measures a part of this program, in a process of its own.
+func itself(argv ...string) (cost, error) {
+	cmd := exec.Command("/proc/self/exe", argv...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -207,6 +216,9 @@ func one() error {
 		{"rlminit, no timestamps", func(home string) (cost, error) { return ours(home, false) }},
 		{masked, func(home string) (cost, error) { return ours(home, true, redact.Secrets) }},
 		{matched, func(home string) (cost, error) { return ours(home, true, redact.Secrets, "sk-([A-Za-z0-9]{20,})") }},
+		{onward, func(home string) (cost, error) {
+			return itself(fmt.Sprintf("-mb=%d", *megabytes), fmt.Sprintf("-block=%d", *block), "forward", home)
+		}},
 		{"cat >file", func(home string) (cost, error) { return peer([]string{"cat"}, filepath.Join(home, "cat")) }},
 	}
 	all := map[string][]cost{}
@@ -236,6 +248,7 @@ func one() error {
 	fmt.Printf("CPU per MB beside the thriftier    %5.2f\n", perMB("rlminit")/min(perMB("s6-log"), perMB("svlogd")))
 	fmt.Printf("no timestamps, beside cat >file    %5.2f  (at least 0.70)\n", speed("rlminit, no timestamps")/speed("cat >file"))
 	fmt.Printf("CPU per MB of redact: [secrets]    %+5.2f ms, and of a pattern beside it %+.2f ms\n", perMB(masked)-perMB("rlminit"), perMB(matched)-perMB(masked))
+	fmt.Printf("CPU per MB of forward              %+5.2f ms\n", perMB(onward)-perMB("rlminit"))
 	return nil
 }
 
@@ -243,6 +256,7 @@ func one() error {
 const (
 	masked  = "rlminit, redact secrets"
 	matched = "rlminit, and a pattern"
+	onward  = "rlminit, sent on as JSON"
 )
 
 func faster(s6, sv float64) string {
