@@ -37,7 +37,8 @@ type Service struct {
 	StatusText *string  `json:"status_text,omitempty"` // STATUS= of sd_notify(3)
 	LastLines  []string `json:"last_lines,omitempty"`  // the end of a failed service's log
 
-	LogLostBytes uint64 `json:"log_lost_bytes,omitempty"` // what its log could not keep
+	LogLostBytes   uint64  `json:"log_lost_bytes,omitempty"`   // what its log could not keep
+	LogUnsentLines *uint64 `json:"log_unsent_lines,omitempty"` // that the receiver does not have, for all that is known; nil: it is sent nowhere
 
 	Usage *Usage `json:"usage,omitempty"` // of status --wide and show
 }

@@ -247,6 +247,7 @@ func (d *destination) fill() {
 		if len(d.members) > manyMembers {
 			m.lines.Rest()
 		}
+		m.tell()
 		m.say(d.to)
 		d.mayGo(m)
 	}

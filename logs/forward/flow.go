@@ -109,6 +109,7 @@ func (d *destination) confirm() {
 	}
 	for m, c := range d.flow.received(uint64(left), behind) {
 		m.done = c
+		m.tell()
 		d.given.sent(m, c)
 		d.mayGo(m)
 	}

@@ -76,8 +76,9 @@ func New(o Options) (*Forwarder, error) {
 }
 
 // Set says where a log goes from here on, and returns what is to be told that it has
-// grown; nil: nothing.
-func (f *Forwarder) Set(name string, t Target) (grew func()) {
+// grown, and what tells how many of its lines the destination does not have, for all that
+// is known; nil: it goes nowhere.
+func (f *Forwarder) Set(name string, t Target) (grew func(), unsent func() uint64) {
 	f.mu.Lock()
 	m := f.members[name]
 	if m == nil && t.To != "" {
@@ -86,13 +87,13 @@ func (f *Forwarder) Set(name string, t Target) (grew func()) {
 	}
 	f.mu.Unlock()
 	if m == nil {
-		return nil
+		return nil, nil
 	}
 	f.work.Do(func() { f.set(m, t) })
 	if t.To == "" {
-		return nil
+		return nil, nil
 	}
-	return m.ring
+	return m.ring, m.unsent.Load
 }
 
 // Leave says that the service of a log is gone: what there is of it is sent, if its

@@ -63,7 +63,7 @@ func (b *bed) start() {
 func (b *bed) open(name, to string, cfg logs.Config) *logs.Slot {
 	b.t.Helper()
 	cfg.Dir = "logs/" + name
-	cfg.Grew = b.f.Set(name, b.target(name, to))
+	cfg.Grew, _ = b.f.Set(name, b.target(name, to))
 	s, err := b.c.Open(name, cfg, nil)
 	if err != nil {
 		b.t.Fatal(err)
@@ -203,7 +203,8 @@ func TestLinesAreSent(t *testing.T) {
 	cfg := lined
 	target := b.target("web", "tcp:"+r.at)
 	target.Profile = "alice"
-	cfg.Dir, cfg.Grew = target.Dir, b.f.Set("web", target)
+	cfg.Dir = target.Dir
+	cfg.Grew, _ = b.f.Set("web", target)
 	s, err := b.c.Open("web", cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +287,7 @@ func TestSuccessorGoesOn(t *testing.T) {
 		write(100)
 		b.start()
 		cfg.Dir = "logs/web"
-		cfg.Grew = b.f.Set("web", b.target("web", "tcp:"+r.at))
+		cfg.Grew, _ = b.f.Set("web", b.target("web", "tcp:"+r.at))
 		if err := s.Reconfigure(cfg); err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +403,7 @@ func TestSyslogDatagrams(t *testing.T) {
 	defer conn.Close()
 	cfg := lined
 	cfg.Dir = "logs/web"
-	cfg.Grew = b.f.Set("web", Target{To: "unix:" + at, Format: service.ForwardRFC5424, Profile: `a"]\b`, Dir: cfg.Dir})
+	cfg.Grew, _ = b.f.Set("web", Target{To: "unix:" + at, Format: service.ForwardRFC5424, Profile: `a"]\b`, Dir: cfg.Dir})
 	s, err := b.c.Open("web", cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -439,7 +440,7 @@ func TestSyslogStream(t *testing.T) {
 	defer lis.Close()
 	cfg := lined
 	cfg.Dir = "logs/web"
-	cfg.Grew = b.f.Set("web", Target{To: "tcp:" + lis.Addr().String(), Format: service.ForwardRFC5424, Dir: cfg.Dir})
+	cfg.Grew, _ = b.f.Set("web", Target{To: "tcp:" + lis.Addr().String(), Format: service.ForwardRFC5424, Dir: cfg.Dir})
 	s, err := b.c.Open("web", cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -590,7 +591,8 @@ func TestLogWithoutAFile(t *testing.T) {
 	b, r := newBed(t), listen(t, "tcp", "127.0.0.1:0")
 	target := b.target("web", "tcp:"+r.at)
 	target.Dir = ""
-	s, err := b.c.Open("web", logs.Config{Timestamps: true, Grew: b.f.Set("web", target)}, nil)
+	grew, unsent := b.f.Set("web", target)
+	s, err := b.c.Open("web", logs.Config{Timestamps: true, Grew: grew}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -601,4 +603,5 @@ func TestLogWithoutAFile(t *testing.T) {
 		}
 	}
 	eventually(t, "all lines", func() bool { return whole(t, r.got(), 500) })
+	eventually(t, "that is known", func() bool { return unsent() == 0 })
 }

@@ -16,6 +16,8 @@ type member struct {
 	rings atomic.Bool                 // it has grown, and the destination will look
 	of    atomic.Pointer[destination] // nil: none has it
 
+	unsent atomic.Uint64 // lines that the receiver does not have, for all that is known
+
 	target Target // where it is to go: the Forwarder's
 	moving bool   // it is on its way from one destination to another: the same
 
@@ -49,6 +51,15 @@ func (m *member) back(feed *logs.Feed) {
 	m.lines.Rest()
 	m.next = m.done
 	m.lines = feed.Lines(m.source, m.done.Place)
+}
+
+// tell has others see how many lines the receiver does not have.
+func (m *member) tell() {
+	seen := m.next.Seq
+	if m.ahead != nil {
+		seen = max(seen, m.ahead.cursor.Seq)
+	}
+	m.unsent.Store(seen - m.done.Seq)
 }
 
 // read is the next line, with its number; false: there is none.
@@ -161,6 +172,7 @@ func (m *member) count(feed *logs.Feed) {
 		a.cursor.Seq++
 	}
 	a.lines.Rest()
+	m.tell()
 }
 
 // atEnd notes that all was read.

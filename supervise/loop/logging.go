@@ -36,10 +36,11 @@ type serviceLog interface {
 
 // output is what a unit writes, and has written.
 type output struct {
-	slot    serviceLog // nil: it is not open
-	before  logs.Stats // what was counted before it was opened last
-	lines   []string   // the end of its log, of a failed service
-	parting string     // what its log says last, when its name is nobody's any more; "": nothing
+	slot    serviceLog    // nil: it is not open
+	before  logs.Stats    // what was counted before it was opened last
+	lines   []string      // the end of its log, of a failed service
+	unsent  func() uint64 // lines that were not sent on; nil: it is sent nowhere
+	parting string        // what its log says last, when its name is nobody's any more; "": nothing
 }
 
 // stats are what was written and lost since this supervisor began.
@@ -52,6 +53,14 @@ func (o *output) stats() logs.Stats {
 		sum.LostLines += now.LostLines
 	}
 	return sum
+}
+
+// left is how many lines were not sent on, for all that is known; nil: they are sent nowhere.
+func (o *output) left() *uint64 {
+	if o.unsent == nil {
+		return nil
+	}
+	return new(o.unsent())
 }
 
 // logging is what services write.
@@ -195,7 +204,7 @@ func (l *logging) sending(u *unit) logs.Config {
 			to.Dir = cfg.Dir
 		}
 	}
-	cfg.Grew = l.forward.Set(u.name, to)
+	cfg.Grew, u.output.unsent = l.forward.Set(u.name, to)
 	return cfg
 }
 

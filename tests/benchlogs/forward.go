@@ -40,7 +40,7 @@ func forwarded(home string) error {
 	if err != nil {
 		return err
 	}
-	grew := f.Set("web", forward.Target{To: "tcp:" + strings.TrimSpace(at), Format: service.ForwardJSON, Dir: "rlminit"})
+	grew, _ := f.Set("web", forward.Target{To: "tcp:" + strings.TrimSpace(at), Format: service.ForwardJSON, Dir: "rlminit"})
 	s, err := c.Open("web", logs.Config{Dir: "rlminit", File: true, MaxSize: 1e6, Timestamps: true, Grew: grew}, nil)
 	if err != nil {
 		return err

@@ -142,6 +142,10 @@ func ForwardIsReloaded(t *testing.T, start New) {
 	if out := b.Run("doctor"); !strings.Contains(out.Out, "logs cannot be sent on to tcp:127.0.0.1:7615") {
 		t.Errorf("doctor does not say so: %s", out)
 	}
+	box.Eventually(b, long, "its lines that wait are counted", func() (bool, any) {
+		n := b.Status()["talker"].LogUnsentLines
+		return n != nil && *n > 5, n
+	})
 	reload := func(forward string) {
 		t.Helper()
 		b.Write(box.Root, strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`)), config(forward))
