@@ -208,6 +208,14 @@ func (l *logging) sending(u *unit) logs.Config {
 	return cfg
 }
 
+// sendOn has what is in u's log sent on, though it may never run again: a predecessor may
+// have left lines.
+func (l *logging) sendOn(u *unit) {
+	if u.output.slot == nil && (u.definition.Log.Forward != nil || u.output.unsent != nil) {
+		l.sending(u)
+	}
+}
+
 // sendWithin is how long a stop may take for lines that were not sent yet: what is left is
 // sent after the next start.
 const sendWithin = 500 * time.Millisecond

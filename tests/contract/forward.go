@@ -117,6 +117,24 @@ func LogsAreSentOn(t *testing.T, start New) {
 				return false, len(got)
 			})
 			noGap(b, got)
+
+			// What a service at rest has left is sent by the next supervisor too.
+			b.Must("stop", "sink")
+			b.Must("stop", "talker")
+			old := b.Supervisor()
+			kill(b, "KILL", old.PID)
+			replaced(b, old.PID)
+			b.Must("start", "sink")
+			box.Eventually(b, long, "how it ended", func() (bool, any) {
+				got = receivedBy(b, file, "talker")
+				for _, line := range got {
+					if line.Run == 2 && line.Stream == "rlminit" && strings.Contains(line.Message, "TERM") {
+						return true, nil
+					}
+				}
+				return false, len(got)
+			})
+			noGap(b, got)
 		})
 	}
 }
