@@ -10,7 +10,7 @@ import (
 const keepBehind = time.Second
 
 // mostMarks is how many marks wait before nothing more is sent.
-const mostMarks = 100_000
+const mostMarks = 20_000
 
 // mark is a place in what was sent: up to there a member's lines are as its cursor says.
 type mark struct {

@@ -155,13 +155,13 @@ func appendParam(b []byte, value string) []byte {
 }
 
 // appendMessage appends a text as UTF-8, with #033 for a control character, as rsyslog
-// shows it.
+// shows it; what is no UTF-8, or controls a terminal in another way, is U+FFFD.
 func appendMessage(b, text []byte) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRune(text[i:])
-			if r == utf8.RuneError && n == 1 {
+			if r == utf8.RuneError && n == 1 || r < 0xa0 || r == '\u2028' || r == '\u2029' {
 				b = append(b, "\uFFFD"...)
 			} else {
 				b = append(b, text[i:i+n]...)

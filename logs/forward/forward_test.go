@@ -381,6 +381,10 @@ func TestManyLogs(t *testing.T) {
 		}
 	}
 	eventually(t, "all lines", func() bool { return len(r.got()) >= 3*count })
+	open, err := os.ReadDir("/proc/self/fd")
+	if own := 5 * count; err != nil || len(open) > own+50 { // pipes and a file of each log
+		t.Errorf("%d descriptors are open, %d of them the logs' own (%v)", len(open), own, err)
+	}
 	per := map[string][]received{}
 	for _, l := range r.got() {
 		per[l.Service] = append(per[l.Service], l)
