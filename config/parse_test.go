@@ -118,14 +118,14 @@ services:
     watchdog: 30s
     stop: {signal: TERM, timeout: 5s, kill: group}
     sockets: [{listen: "tcp:127.0.0.1:8080", name: http}]
-    log: {file: true, max_size: 1MB, max_files: 10, tee: auto, timestamps: true}
+    log: {file: true, max_size: 1MB, max_files: 10, tee: auto, timestamps: true, redact: []}
     limits: {nofile: 1024, nproc: 100, core: 0, memory: 1GiB, pids: 100, cpu: 2}
     sandbox: {capabilities: [], no_new_privs: true}
 `)
 	want := service.Default("web")
 	want.Restart.Policy = service.RestartAlways
 	got := c.Services["web"]
-	if !reflect.DeepEqual(got.Restart, want.Restart) || !reflect.DeepEqual(got.Exits, want.Exits) || got.Stop != want.Stop || got.Log != want.Log {
+	if !reflect.DeepEqual(got.Restart, want.Restart) || !reflect.DeepEqual(got.Exits, want.Exits) || got.Stop != want.Stop || !reflect.DeepEqual(got.Log, want.Log) {
 		t.Errorf("the defaults of the design are not ours: %+v", got)
 	}
 }

@@ -44,7 +44,8 @@ type Service struct {
 	StatusText *string  `json:"status_text,omitempty"` // STATUS= of sd_notify(3)
 	LastLines  []string `json:"last_lines,omitempty"`  // the end of a failed service's log
 
-	LogLostBytes uint64 `json:"log_lost_bytes,omitempty"` // what its log could not keep
+	LogLostBytes   uint64  `json:"log_lost_bytes,omitempty"`   // what its log could not keep
+	LogUnsentLines *uint64 `json:"log_unsent_lines,omitempty"` // that the receiver does not have, for all that is known; nil: it is sent nowhere
 
 	Usage *Usage `json:"usage,omitempty"` // of status --wide and show
 }
@@ -397,6 +398,8 @@ type Health struct {
 	// Walls are those that the configuration asks for and that cannot be had here, a
 	// sentence each.
 	Walls []string `json:"walls,omitempty"`
+	// Unsent is where logs cannot be sent on to now (log.forward), and why, a sentence each.
+	Unsent []string `json:"unsent,omitempty"`
 
 	Supervisor *Supervisor `json:"supervisor,omitempty"` // nil: a pure init, or one that does not say
 }

@@ -31,6 +31,7 @@ type Place struct {
 	Runtime  string   // the runtime directory
 	Missing  string   // why the profiles are not there, as the supervisor says it; "": they are
 	Walls    []string // that were asked for and are not in force, as the supervisor says it
+	Unsent   []string // where logs cannot be sent on to, as the supervisor says it
 	Services []Service
 	Jobs     []Job  // the latest of each hook and schedule
 	Steps    []Step // of the last boot, in their order; none: they are not known
@@ -82,6 +83,7 @@ func Examine(p Place) []Finding {
 	e.zombies()
 	e.services()
 	e.jobs()
+	e.forwarding()
 	return e.findings
 }
 

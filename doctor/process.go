@@ -164,3 +164,10 @@ func (e *examination) jobs() {
 		e.add("jobs", OK, fmt.Sprintf("%d hooks and schedules, the latest job of each has not failed", n), "")
 	}
 }
+
+// forwarding: where logs are sent on to.
+func (e *examination) forwarding() {
+	for _, unsent := range e.Unsent {
+		e.add("logs", Warn, unsent, "start what receives there, or mend log.forward in rlminit.yaml; lines are sent later, as long as they are not rotated away")
+	}
+}

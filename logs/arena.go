@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/redact"
 	"rlminit/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 // each.
 const (
 	arenaMagic   = 0x726c6d696e69744c
-	arenaVersion = 1
+	arenaVersion = 2 // another, too, where the patterns mask otherwise that internal/redact has by name
 
 	maxSlots  = 65536
 	entrySize = 128
@@ -75,6 +76,8 @@ type record struct {
 	file       bool
 	dirLen     uint16
 	dir        [maxDir]byte
+	redactLen  uint16
+	redact     [redact.MostInAll]byte // the patterns: redact.Lines has their Source
 
 	// The segment being appended: set before phase becomes appending.
 	when  int64 // µs since 1970, the time in its lines
@@ -99,6 +102,8 @@ type result struct {
 	partAt    uint32 // where in it …
 	partLen   uint32 // … this many bytes go …
 	partFrom  uint64 // … from this position of the stage
+	moved     uint32 // this many bytes of it go to its beginning …
+	movedFrom uint32 // … from here in it; what they come from stays as it is
 	exitID    uint64
 	queueHead uint64
 	queueTail uint64
@@ -226,10 +231,19 @@ func (a *arena) check() error {
 	}
 	a.pos = uint64(pos)
 	base := a.base()
-	if base < stageAt || a.pos < base || a.pos > stageEnd || r.slot >= maxSlots || r.high > maxSlots || r.dirLen > maxDir || r.source > fromExit {
+	if base < stageAt || a.pos < base || a.pos > stageEnd || r.slot >= maxSlots || r.high > maxSlots || r.dirLen > maxDir || r.source > fromExit || r.redactLen > redact.MostInAll {
 		return errors.New("it is damaged")
 	}
+	if _, err := r.config(); err != nil {
+		return err
+	}
 	return nil
+}
+
+// config is how the batch is kept.
+func (r *record) config() (Config, error) {
+	masks, err := redact.LinesOf(string(r.redact[:r.redactLen]))
+	return Config{Dir: string(r.dir[:r.dirLen]), File: r.file, Timestamps: r.timestamps, Redact: masks}, err
 }
 
 // close closes the descriptor. The mapping stays, for Slot.Stats may be asked at
@@ -277,6 +291,7 @@ func (a *arena) batch(slot int, cfg *Config, source uint32, exitID uint64) {
 	r.slot, r.source, r.exitID = uint32(slot), source, exitID
 	r.timestamps, r.file = cfg.Timestamps, cfg.File
 	r.dirLen = uint16(copy(r.dir[:], cfg.Dir))
+	r.redactLen = uint16(copy(r.redact[:], cfg.Redact.Source()))
 	atomic.StoreUint32(&r.phase, idle)
 	a.at()
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/logs/tee"
 )
 
 // Options are the collector's.
@@ -32,7 +34,7 @@ type Collector struct {
 	opts   Options
 	home   int
 	arena  *arena
-	tee    *tee
+	tee    *tee.Tee
 	packer *packer
 	inbox  inbox
 	roll   roll
@@ -75,7 +77,7 @@ func New(opts Options) (*Collector, error) {
 		unix.Close(home)
 		return nil, err
 	}
-	if c.tee, err = newTee(opts.Tee, opts.Colour); err != nil {
+	if c.tee, err = tee.New(opts.Tee, opts.Colour); err != nil {
 		c.arena.close()
 		unix.Close(home)
 		return nil, err
@@ -147,7 +149,7 @@ func (c *Collector) Close(timeout time.Duration) error {
 	case <-deadline.C:
 		return nil // what is half compressed is whole as it was
 	}
-	return c.tee.close(deadline.C)
+	return c.tee.Close(deadline.C)
 }
 
 // obey runs the commands that were posted, and the tasks that they made.
@@ -194,7 +196,7 @@ func (c *Collector) serve(event unix.EpollEvent) {
 	if s == nil || s.generation != event.Pad {
 		return // closed since
 	}
-	n := stageSize
+	n := s.cfg.Redact.Searched(stageSize) // others wait no longer for what costs more
 	c.take(s, uint32(event.Fd&1), &n)
 }
 

@@ -36,15 +36,21 @@ type cursor struct {
 	packed, damaged bool
 	after           string // files rotated after fd's have names greater than this
 	at              int64  // in the file
+	files           int    // how many were opened, or begun anew
 	since           string // lines older than this are skipped, as RFC 3339
 
+	queue fromMemory
+	buf   []byte // read and not passed on
+	line  []byte // the current line, with its newline if there is one
+	when  []byte // its time
+}
+
+// fromMemory is what a cursor has of the slot's queue.
+type fromMemory struct {
 	memory []byte // what was in memory when the files were at their end
 	read   uint64 // position in the queue up to which it was read
 	ended  bool   // memory was fetched
-
-	buf  []byte // read and not passed on
-	line []byte // the current line, with its newline if there is one
-	when []byte // its time
+	missed bool   // something that was to be read next was removed, from memory or from among the files
 }
 
 func (k *cursor) close() {
@@ -322,6 +328,7 @@ func (k *cursor) nextFile() (bool, error) {
 		if fd >= 0 {
 			k.close()
 			k.fd, k.packed, k.after, k.at = fd, packed(name), nameAfter(name), 0
+			k.files++
 		}
 		return fd >= 0, nil
 	}
@@ -335,6 +342,7 @@ func (k *cursor) left(dir int, mine *unix.Stat_t) (left, more bool, err error) {
 	}
 	if mine.Size < k.at && !k.packed {
 		k.at = 0 // emptied by a person
+		k.files++
 		return false, mine.Size > 0, nil
 	}
 	var st unix.Stat_t
@@ -398,7 +406,9 @@ func (k *cursor) place(dir int, names []string, mine unix.Stat_t) int {
 			return i + 1
 		}
 	}
-	// Where ours was removed, the oldest of those that came after is next.
+	// Where ours was removed, the oldest of those that came after is next, and some may have
+	// been removed with it.
+	k.queue.missed = k.queue.missed || k.fd >= 0
 	return sort.Search(len(names), func(i int) bool { return names[i] > k.after })
 }
 
@@ -413,27 +423,29 @@ func (s *Slot) where() string {
 // remembered is how many of the last n lines are in memory only.
 func (k *cursor) remembered(n int) int {
 	k.fetch()
-	if at := lastLines(k.memory, n); at >= 0 {
-		k.memory = k.memory[at:]
+	if at := lastLines(k.queue.memory, n); at >= 0 {
+		k.queue.memory = k.queue.memory[at:]
 	}
-	return min(n, bytes.Count(k.memory, []byte{'\n'}))
+	return min(n, bytes.Count(k.queue.memory, []byte{'\n'}))
 }
 
 // fetch takes what is in memory, unless it will come into the file later and is
 // waited for.
 func (k *cursor) fetch() {
-	if k.ended || k.slot == nil || k.follow && k.slot.where() != "" {
+	if k.queue.ended || k.slot == nil || k.follow && k.slot.where() != "" {
 		return
 	}
-	k.ended = !k.follow
-	k.slot.c.inbox.ask(func() { k.memory, k.read = k.slot.queued(k.read) })
+	k.queue.ended = !k.follow
+	from := k.queue.read
+	k.slot.c.inbox.ask(func() { k.queue.memory, k.queue.read = k.slot.queued(k.queue.read) })
+	k.queue.missed = k.queue.missed || from > 0 && k.queue.read-uint64(len(k.queue.memory)) > from
 }
 
 func (k *cursor) fillFromMemory() bool {
 	k.fetch()
-	k.buf = append(k.buf, k.memory...)
-	more := len(k.memory) > 0
-	k.memory = nil
+	k.buf = append(k.buf, k.queue.memory...)
+	more := len(k.queue.memory) > 0
+	k.queue.memory = nil
 	return more
 }
 

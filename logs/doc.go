@@ -47,6 +47,22 @@
 // Without timestamps a file holds the bytes of both streams as they came, and
 // nothing of rlminit's.
 //
+// # What is masked
+//
+// With Config.Redact each line is masked when it is made of the stage, so that file, tee,
+// queue and readers have it masked; unfinished lines in the arena are not, which is memory.
+// Masking follows from the line and the patterns alone. The record has the patterns too: a
+// successor makes a segment's output again with those that it was begun with, whatever its
+// own configuration says, and what it takes from the pipes itself with its own. So a line
+// is masked by the one set or the other, and is there once. What internal/redact has by
+// name is as much a part of that: where it comes to mask otherwise, arenaVersion changes.
+//
+// Without timestamps, lines are held until they are whole, as with them. A line that is too
+// long is cut where no secret is (redact.Lines.Cut): what is left of it stays the unfinished
+// line, whose end moves to its beginning. Patterns of one's own are matched against 64 KiB
+// at most, and a service that has some is read so much at a time: a costly one keeps nobody
+// else waiting for long.
+//
 // # Marks that wait for a file
 //
 // A mark that would make the slot's file waits in memory, in the order in which marks
@@ -59,7 +75,8 @@
 //	the disk is late or full          no mark waits: it goes to the queue
 //	this process dies                 lost; what follows is whole
 //
-// TestDeathAtEveryStep has marks among what it writes.
+// TestDeathAtEveryStep has marks among what it writes, and
+// TestDeathAtEveryStepWhileMasking collectors with other patterns, one after the other.
 //
 // # Its parts
 //
@@ -67,7 +84,8 @@
 // those that are not said to have a lock: inbox is the way in, roll which slots there
 // are, poller and pace how pipes are waited for, memory what the arena keeps of each
 // slot, composer makes lines of what is staged, disk calls what may never answer,
-// tee is the container's stdout, packer compresses, bells wake those who follow.
+// package tee has the container's stdout, packer compresses, bells wake those who follow.
+// feed.go reads for package forward, which sends lines on.
 // What is left to Collector is what makes one of them: bytes leave a pipe, become
 // lines, and go to the file or, where that is not to be had, to the queue.
 //

@@ -54,6 +54,15 @@ func (m *memory) commit(s *Slot, res result) error {
 func (m *memory) apply() error {
 	r := m.arena.record
 	res, e := &r.res, m.arena.entry(int(r.slot))
+	if res.moved > 0 {
+		rest, at := make([]byte, res.moved), partAt(int(r.slot), res.stream)
+		if err := m.arena.load(rest, at+int64(res.movedFrom)); err != nil {
+			return err
+		}
+		if err := m.arena.store(rest, at); err != nil {
+			return err
+		}
+	}
 	if res.partLen > 0 {
 		at := partAt(int(r.slot), res.stream) + int64(res.partAt)
 		if err := m.arena.store(m.arena.mem[res.partFrom:res.partFrom+uint64(res.partLen)], at); err != nil {

@@ -197,6 +197,12 @@ func compress(out *os.File, in io.Reader, name string, inode uint64) error {
 // that has that one open knows by it where it is.
 func inodeComment(inode uint64) string { return "inode " + strconv.FormatUint(inode, 10) }
 
+// inodeOf is the inode in such a comment; 0: none.
+func inodeOf(comment string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(comment, "inode "), 10, 64)
+	return n
+}
+
 // madeOf tells whether a compressed file was made of the file with that inode.
 func madeOf(dir int, name string, inode uint64) bool {
 	fd, isPacked, err := openRotated(dir, name)
@@ -292,7 +298,7 @@ func (k *cursor) unpackOn() (n int, err error) {
 		n, err = k.z.Read(k.buf[free:])
 	}
 	k.buf = k.buf[:free+n]
-	if n > 0 {
+	if k.at += int64(n); n > 0 {
 		err = nil // it comes again
 	}
 	return n, err

@@ -111,7 +111,7 @@ func (c *Collector) flush(s *Slot) bool {
 		c.working.op = appendOut
 		n, err := c.call()
 		c.memory.sent(s, n)
-		c.bells.grew(s.name)
+		s.grew()
 		if err != nil {
 			s.failure = err
 			return false

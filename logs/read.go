@@ -50,7 +50,7 @@ func (c *Collector) Read(ctx context.Context, w io.Writer, q Query) error {
 }
 
 func (c *Collector) read(ctx context.Context, w io.Writer, q Query) error {
-	home, err := c.dupHome()
+	home, err := c.roll.dupHome(&c.home)
 	if err != nil {
 		return err
 	}
@@ -83,13 +83,13 @@ func (c *Collector) read(ctx context.Context, w io.Writer, q Query) error {
 }
 
 // dupHome returns the volume's root for a reader, who may outlast the collector.
-func (c *Collector) dupHome() (int, error) {
-	c.roll.mu.Lock()
-	defer c.roll.mu.Unlock()
-	if c.home < 0 {
+func (r *roll) dupHome(home *int) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if *home < 0 {
 		return -1, errors.New("cannot read the log: the collector has ended")
 	}
-	fd, err := unix.FcntlInt(uintptr(c.home), unix.F_DUPFD_CLOEXEC, 3)
+	fd, err := unix.FcntlInt(uintptr(*home), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return -1, fmt.Errorf("cannot read the log: %w", err)
 	}

@@ -31,10 +31,12 @@ func (c *composer) compose(s *Slot, limit int) ([]byte, result, error) {
 		}
 		if s.cfg.Timestamps {
 			c.stamp.set(r.when, source)
-			c.out = append(append(append(c.out, c.stamp.whole...), c.memory.arena.staged()...), '\n')
+			c.out = append(append(c.out, c.stamp.whole...), c.memory.arena.staged()...)
+			c.mask(s, len(c.stamp.whole))
+			c.out = append(c.out, '\n')
 		}
 		return c.out, res, nil
-	case s.cfg.Timestamps:
+	case s.cfg.Timestamps || s.cfg.Redact != nil:
 		return c.composeLines(s, res, limit)
 	case s.entry.part[source] > 0:
 		return c.cutPart(s, res, source)
@@ -68,7 +70,9 @@ func (c *composer) cutPart(s *Slot, res result, stream uint32) ([]byte, result, 
 		c.stamp.set(c.memory.arena.record.when, stream)
 		c.out = append(c.out, c.stamp.cut...)
 	}
+	from := len(c.out)
 	err := c.appendPart(s, stream, n)
+	c.mask(s, from)
 	if s.cfg.Timestamps {
 		c.out = append(c.out, '\n')
 	}
@@ -85,42 +89,91 @@ func (c *composer) appendPart(s *Slot, stream uint32, n int) error {
 	return c.memory.arena.load(c.out[at:], partAt(s.index, stream))
 }
 
+// mask masks what c.out has from an offset on, which is one line.
+func (c *composer) mask(s *Slot, from int) {
+	if s.cfg.Redact != nil {
+		c.out = s.cfg.Redact.Mask(c.out, from)
+	}
+}
+
 // composeLines makes lines of the staged bytes and of the unfinished line
 // before them.
 func (c *composer) composeLines(s *Slot, res result, limit int) ([]byte, result, error) {
 	r := c.memory.arena.record
 	stream, data := r.source, c.memory.arena.staged()
-	part := int(s.entry.part[stream])
+	part, most := int(s.entry.part[stream]), s.cfg.Redact.Searched(MaxLine)
 	c.stamp.set(r.when, stream)
 	res.stream = stream
 	for len(data) > 0 {
 		n := bytes.IndexByte(data, '\n')
-		head, used := c.stamp.whole, n+1
-		switch text := n; {
-		case n < 0 && part+len(data) <= MaxLine && !c.memory.crowded(len(data)):
+		l := line{head: c.stamp.whole, part: part, text: data[:max(n, 0)], used: n + 1, whole: true}
+		switch {
+		case n < 0 && part+len(data) <= most && !c.memory.crowded(len(data)):
 			res.partAt, res.partLen, res.partFrom = uint32(part), uint32(len(data)), res.end
 			res.part = uint32(part + len(data))
 			res.end += uint64(len(data))
 			return c.out, res, nil
 		case n < 0:
-			text = len(data)
+			l.text = data
 			fallthrough
-		case part+text > MaxLine:
-			head, n = c.stamp.cut, min(text, MaxLine-part)
-			used = n
+		case part+len(l.text) > most:
+			l.long = part+len(l.text) > most
+			l.text = l.text[:min(len(l.text), max(most-part, 0))]
+			l.head, l.used, l.whole = c.stamp.cut, len(l.text), false
 		}
-		if len(c.out) > 0 && len(c.out)+len(head)+part+n+1 > limit {
+		start := len(c.out)
+		if start > 0 && start+len(l.head)+part+len(l.text)+1 > limit {
 			break
 		}
-		c.out = append(c.out, head...)
-		if err := c.appendPart(s, stream, part); err != nil {
+		left, err := c.appendLine(s, &l, stream)
+		if err != nil {
 			return nil, res, err
 		}
-		c.out = append(append(c.out, data[:n]...), '\n')
-		part = 0
-		res.end += uint64(used)
-		data = data[used:]
+		if start > 0 && len(c.out) > limit { // masks can be longer than what they stand for
+			c.out = c.out[:start]
+			break
+		}
+		res.end += uint64(l.used)
+		data = data[l.used:]
+		if part = left; part > 0 {
+			res.moved, res.movedFrom = uint32(part), uint32(int(s.entry.part[stream])-part)
+			break
+		}
 	}
 	res.part = uint32(part)
 	return c.out, res, nil
+}
+
+// line is what the next line of an output is made of.
+type line struct {
+	head  []byte // time and mark
+	part  int    // bytes of the unfinished line
+	text  []byte // what follows on them in the stage
+	used  int    // bytes of the stage
+	whole bool   // the newline is the service's
+	long  bool   // it is cut, for it is too long
+}
+
+// appendLine appends a line. Of one that is too long and masked, it leaves what a secret
+// could begin in for the next: left is how much that is of the unfinished line; the rest
+// of it is not used.
+func (c *composer) appendLine(s *Slot, l *line, stream uint32) (left int, err error) {
+	if s.cfg.Timestamps {
+		c.out = append(c.out, l.head...)
+	}
+	from := len(c.out)
+	if err := c.appendPart(s, stream, l.part); err != nil {
+		return 0, err
+	}
+	c.out = append(c.out, l.text...)
+	if l.long && s.cfg.Redact != nil {
+		cut := s.cfg.Redact.Cut(c.out[from:])
+		c.out = c.out[:from+cut]
+		left, l.used = max(l.part-cut, 0), max(cut-l.part, 0)
+	}
+	c.mask(s, from)
+	if s.cfg.Timestamps || l.whole {
+		c.out = append(c.out, '\n')
+	}
+	return left, nil
 }

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"sync/atomic"
 	"time"
 )
@@ -48,7 +49,15 @@ func (c *Collector) deliver(s *Slot, out []byte, res result) {
 		}
 	}
 	must(c.memory.commit(s, res))
-	c.bells.grew(s.name)
+	s.grew()
+}
+
+// grew tells whoever follows the slot's log.
+func (s *Slot) grew() {
+	s.c.bells.grew(s.name)
+	if s.cfg.Grew != nil {
+		s.cfg.Grew()
+	}
 }
 
 // send appends out to the slot's file and returns what could not be.
@@ -92,7 +101,11 @@ func (c *Collector) pass(s *Slot, out []byte, res result) {
 		return // rlminit's own
 	}
 	if s.cfg.Tee {
-		c.tee.pass(s, out)
+		var text func([]byte) []byte
+		if s.cfg.Timestamps {
+			text = textOf
+		}
+		c.tee.Pass(&s.teed, cmp.Or(s.cfg.Prefix, s.name), out, text)
 	}
 	line := bytes.TrimRight(out, "\n")
 	line = line[bytes.LastIndexByte(line, '\n')+1:]
@@ -146,9 +159,9 @@ func (c *Collector) begin() {
 	r := c.arena.record
 	phase := atomic.LoadUint32(&r.phase)
 	if phase == applying || !c.arena.empty() {
-		ghost := c.ghost(int(r.slot), Config{
-			Dir: string(r.dir[:r.dirLen]), File: r.file, Timestamps: r.timestamps,
-		})
+		cfg, err := r.config()
+		must(err)
+		ghost := c.ghost(int(r.slot), cfg)
 		c.disk.work()
 		switch phase {
 		case applying:

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/redact"
+	"rlminit/logs/tee"
 )
 
 // Config is how a slot's output is kept.
@@ -20,9 +23,14 @@ type Config struct {
 	Tee        bool          // lines go to the container's stdout as well
 	Prefix     string        // of lines in the tee; empty: the slot's name
 	Timestamps bool          // false: bytes as they are, of both streams as they come
+	Redact     *redact.Lines // what is masked before anything is written; nil: nothing
+	Grew       func()        // told, by the collector, that the log has grown; it must not block. nil: nobody is
 }
 
 func (cfg *Config) validate() error {
+	if n := len(cfg.Redact.Source()); n > redact.MostInAll {
+		return fmt.Errorf("cannot mask by patterns of %d bytes: they may have %d", n, redact.MostInAll)
+	}
 	if !cfg.File {
 		return nil
 	}
@@ -72,7 +80,7 @@ type Slot struct {
 	soiled  bool   // in dirty
 	heir    *Slot  // of a slot that the recovery made up: the real one
 	last    []byte // the newest line of the service's own, cut short
-	teed    teed
+	teed    tee.From
 	age     *time.Timer
 
 	taken atomic.Uint64 // bytes of its pipes; the collector's to write
@@ -221,7 +229,10 @@ func (s *Slot) Reconfigure(cfg Config) error {
 		return err
 	}
 	s.publish(&cfg)
-	s.c.inbox.Put(func() { s.cfg, s.teed.prefix = &cfg, nil })
+	s.c.inbox.Put(func() {
+		s.cfg = &cfg
+		s.teed.Rename()
+	})
 	return nil
 }
 

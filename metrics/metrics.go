@@ -60,6 +60,12 @@ var families = []family{
 		return *s.UptimeS, true
 	}},
 	{"rlminit_service_log_lost_bytes", "counter", "What the log of the service could not keep.", "bytes", func(s *control.Service) (float64, bool) { return float64(s.LogLostBytes), true }},
+	{"rlminit_service_log_unsent_lines", "gauge", "Lines of the service's log that the receiver does not have, for all that is known; of those that are sent on.", "lines", func(s *control.Service) (float64, bool) {
+		if s.LogUnsentLines == nil {
+			return 0, false
+		}
+		return float64(*s.LogUnsentLines), true
+	}},
 	{"rlminit_service_memory_bytes", "gauge", "Resident memory of the service's processes; what they share counts for each.", "bytes", func(s *control.Service) (float64, bool) {
 		if s.Usage == nil {
 			return 0, false

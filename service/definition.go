@@ -165,6 +165,8 @@ type Log struct {
 	Compress   bool // files that were rotated, gzip(1)
 	Tee        Tee
 	Timestamps bool
+	Redact     []string // patterns that are masked; "secrets" is the set that is there by name
+	Forward    *Forward // nil: lines go nowhere else
 }
 
 // Tee says whether a service's lines also go to the container's stdout.

@@ -109,6 +109,10 @@ func (e *encoder) surroundings(d *Definition) {
 		e.word(true, "compress", strconv.FormatBool(d.Log.Compress))
 		e.word(true, "tee", string(d.Log.Tee))
 		e.word(true, "timestamps", strconv.FormatBool(d.Log.Timestamps))
+		e.word(true, "redact", list(d.Log.Redact))
+		if f := d.Log.Forward; f != nil {
+			e.word(true, "forward", "{to: "+text(f.To)+", format: "+string(f.Format)+"}")
+		}
 	})
 	e.limits(d.Limits)
 	e.nested("sandbox", func() {

@@ -144,6 +144,13 @@ func (r random) definition() *Definition {
 		File: r.maybe(), MaxSize: 1 + r.Int64N(1<<50), MaxAge: r.duration(), MaxFiles: r.IntN(50), Compress: r.IntN(2) == 0,
 		Tee: []Tee{TeeAuto, TeeOn, TeeOff}[r.IntN(3)], Timestamps: r.maybe(),
 	}
+	d.Log.Redact = r.words("secrets", `sk-(\w+)`, "a$", "${x}")
+	if r.maybe() {
+		d.Log.Forward = &Forward{
+			To:     []string{ForwardStdout, "unix:/run/$x y.sock", "tcp:[::1]:6514", "tcp:vector:9000"}[r.IntN(4)],
+			Format: []ForwardFormat{ForwardJSON, ForwardRFC5424}[r.IntN(2)],
+		}
+	}
 	for _, l := range rlimits {
 		if r.IntN(4) == 0 {
 			if d.Limits.Rlimits == nil {
@@ -218,6 +225,8 @@ func TestNeedsRestart(t *testing.T) {
 		{func(d *Definition) { d.Stop.Timeout++ }, ""},
 		{func(d *Definition) { d.Log.MaxFiles++ }, ""},
 		{func(d *Definition) { d.Log.Compress = true }, ""},
+		{func(d *Definition) { d.Log.Redact = []string{"other"} }, ""},
+		{func(d *Definition) { d.Log.Forward = &Forward{To: ForwardStdout} }, ""},
 		{func(d *Definition) { d.Health = nil }, ""},
 		{func(d *Definition) { d.Ready = &Probe{TCP: "a:1"} }, ""},
 		{func(d *Definition) { d.Requires = []string{"db"} }, ""},

@@ -161,37 +161,3 @@ func SignalName(s unix.Signal) string {
 	}
 	return strconv.Itoa(int(s))
 }
-
-// log reads a mapping over what is there.
-func log(p *Log) document.Setter {
-	return document.Fields{
-		"file":       document.Bool(&p.File),
-		"max_size":   document.Size(&p.MaxSize, 1),
-		"max_age":    document.Duration(&p.MaxAge, 0),
-		"max_files":  document.Int(&p.MaxFiles, 0, 100_000),
-		"compress":   document.Bool(&p.Compress),
-		"tee":        tee(&p.Tee),
-		"timestamps": document.Bool(&p.Timestamps),
-	}.Read
-}
-
-// tee reads auto, or a boolean.
-func tee(p *Tee) document.Setter {
-	return func(n document.Node) {
-		s, ok := n.Text()
-		if !ok {
-			return
-		}
-		on, isBool := document.ParseBool(s)
-		switch {
-		case strings.EqualFold(s, string(TeeAuto)):
-			*p = TeeAuto
-		case !isBool:
-			n.Fault("%s is refused; write auto, on or off", document.Quote(s))
-		case on:
-			*p = TeeOn
-		default:
-			*p = TeeOff
-		}
-	}
-}

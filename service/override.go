@@ -26,7 +26,7 @@ var own = map[string]func(d, plain *Definition){
 	"schedules":   func(d, _ *Definition) { d.Schedules = nil },
 	"restart":     func(d, _ *Definition) { d.Restart.Policy = RestartNo },
 	"stop":        func(d, plain *Definition) { d.Stop = plain.Stop },
-	"log":         func(d, plain *Definition) { d.Log = plain.Log },
+	"log":         func(d, plain *Definition) { d.Log = d.Log.without(plain.Log) },
 }
 
 // OwnText is what d says of the keys that a profile's own file may have, as it can stand
@@ -44,6 +44,12 @@ func OwnText(d *Definition) string {
 		}
 	}
 	return text.String()
+}
+
+// without is l as if the kind said nothing of it, but for what only root may say.
+func (l Log) without(plain Log) Log {
+	plain.Redact, plain.Forward = l.Redact, l.Forward
+	return plain
 }
 
 // KindKey is the key of a profile.yaml that names the profile's kind.
@@ -113,6 +119,7 @@ func overrides(d *Definition, others []string) (document.Fields, map[string]stri
 		fields[name] = func(document.Node) {}
 	}
 	refused := map[string]string{}
+	all["log"] = profileLog(&d.Log)
 	for name, set := range all {
 		off, may := own[name]
 		switch {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,26 @@ func TestNone(t *testing.T) {
 	}
 }
 
+// A profile adds to what is masked, and takes nothing away.
+func TestOverrideOfRedact(t *testing.T) {
+	base := gateway(t)
+	base.Log.Redact = []string{"secrets", "a+"}
+	for text, want := range map[string][]string{
+		"log: {redact: []}":                 {"secrets", "a+"},
+		"log: {redact: [b+, secrets]}":      {"secrets", "a+", "b+"},
+		"log: {redact: ['x{3}'], tee: off}": {"secrets", "a+", "x{3}"},
+		"log: {max_files: 2}":               {"secrets", "a+"},
+	} {
+		got, faults := Override(base, "p", []byte(text), nil)
+		if len(faults) > 0 || !slices.Equal(got.Log.Redact, want) {
+			t.Errorf("%s: %q, %v", text, got.Log.Redact, faults)
+		}
+	}
+	if want := []string{"secrets", "a+"}; !slices.Equal(base.Log.Redact, want) {
+		t.Errorf("the template was changed: %q", base.Log.Redact)
+	}
+}
+
 func TestEmptyOverride(t *testing.T) {
 	for _, text := range []string{"", "# nothing yet\n", "{}", "---\n", "environment:\n", "environment: {}\n"} {
 		got, faults := Override(gateway(t), "profile.yaml", []byte(text), nil)
@@ -112,6 +133,8 @@ func TestOverrideGrantsNothing(t *testing.T) {
 		{"secrets: {a: {file: /etc/shadow}}", "p:1: secrets: " + no},
 		{"exits: {success: [1]}", "p:1: exits: " + no},
 		{"type: oneshot", "p:1: type: " + no},
+		{"log: {redact: ['a{300}']}", "p:1: log.redact: the patterns are too costly together (302 steps, a profile may add 256); repeat less, + for {20,}"},
+		{"log:\n  forward: {to: stdout}", "p:2: log.forward: a profile may not say where its log goes; it belongs in rlminit.yaml, under gateway"},
 		{"comand: [a]", `p:1: unknown key "comand"; did you mean "command"?`},
 		{"port: 80", `p:1: unknown key "port"; the keys here are after, command, env_file, environment, health, isolation, kind, limits, log, ready, requires, restart, schedules, stop, wants`},
 		{"a", `p:1: "a" is a string; write a mapping, key: value`},

@@ -206,7 +206,7 @@ func (s *supervisor) assemble() (err error) {
 	s.backend = serve.New(&s.loop.Commands, &serve.Given{
 		Policy: p.Policy, Settings: p.Settings, Volume: s.Volume, Users: p, Walls: p.Walls, Tags: s.Tier1.Tags, Tagged: s.Tier1.Welcome.Tags,
 		Leaves: s.Spawner.Leaves, Spawns: s.Tier1, Copies: &s.loop.Records, Journal: s.Volume.Journal.Open.Load, Events: s.Events.Read,
-		Counts: s.Probes.Counts, Log: s.Logs.Read, Stored: s.Opened.Stored, Place: s.Spawner.Programs.Place,
+		Counts: s.Probes.Counts, Log: loop.Logged{Collector: s.Logs, Loop: s.loop}, Stored: s.Opened.Stored, Place: s.Spawner.Programs.Place,
 	})
 	s.Registry = registry.New(defining{s.backend, &s.loop.Services}, s.Volume, p.Settings, s.slots, s.Memory.Table)
 	s.backend.Registry = s.Registry

@@ -80,7 +80,7 @@ func examine(ctx context.Context) []doctor.Finding {
 // askMore asks a supervisor that answers for what else it knows of the place.
 func askMore(ctx context.Context, client *control.Client, place *doctor.Place) {
 	if health, err := client.Health(ctx, "ready", nil); err == nil {
-		place.Missing, place.Walls = health.Missing, health.Walls
+		place.Missing, place.Walls, place.Unsent = health.Missing, health.Walls, health.Unsent
 	}
 	place.Jobs = latestJobs(ctx, client)
 	if _, steps, err := lastBoot(ctx, client); err == nil {

@@ -168,8 +168,8 @@ func supervisedBy(ctx context.Context, t *terminal, client *control.Client, serv
 	if health.Missing != "" {
 		t.complain(health.Missing)
 	}
-	for _, wall := range health.Walls {
-		t.complain(wall)
+	for _, lacking := range append(health.Walls, health.Unsent...) {
+		t.complain(lacking)
 	}
 }
 

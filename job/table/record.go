@@ -42,6 +42,7 @@ type Submitted struct {
 	Key       string          `json:"key,omitempty"`
 	Digest    string          `json:"digest,omitempty"` // of the whole command, of one that has a key
 	Again     json.RawMessage `json:"again,omitempty"`  // all that is needed to run it once more: with retry
+	Redact    []string        `json:"redact,omitempty"` // with Again: the patterns that are masked in what it writes
 	Attempt   int             `json:"attempt,omitempty"`
 	Path      string          `json:"path,omitempty"`     // of a write: the file, below the profile's directory
 	Occurs    *time.Time      `json:"occurs,omitempty"`   // of a schedule: the time that it is for

@@ -29,8 +29,9 @@ type Services interface {
 	Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error)
 	// Ready tells whether what is wanted is up: of the names, or of all.
 	Ready(names []string) (control.Health, error)
-	// LostWalls are those that were asked for and cannot be had here.
-	LostWalls() []string
+	// Lacking are the walls that were asked for and cannot be had here, and where logs
+	// cannot be sent on to now.
+	Lacking() (walls, unsent []string)
 	// Supervisor names who answers.
 	Supervisor() control.Supervisor
 	// Environment is what `rlminit exec` needs to be like a service; "": like the
@@ -149,7 +150,8 @@ func (s *Server) addServices(services Services) {
 			return nil, control.BadRequest("unknown level %q; write alive or ready", level)
 		}
 		by := services.Supervisor()
-		health.Supervisor, health.Walls = &by, services.LostWalls()
+		health.Supervisor = &by
+		health.Walls, health.Unsent = services.Lacking()
 		return health, err
 	})
 	s.Handle("POST /v1/reload", MayCommand, WithBody(func(r *http.Request, body control.Reload) (any, error) {

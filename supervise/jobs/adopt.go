@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/supervise/jobs/output"
@@ -95,7 +96,7 @@ func (r *Runner) adopt(held map[string][]int) {
 }
 
 // fromSpec makes the task of which tier 1 holds descriptors: the spec, and then
-// stdin, or pipe and memfd of each stream.
+// stdin, or what each stream has.
 func fromSpec(fds []int, outputs *output.Store) *task {
 	if len(fds) == 0 {
 		return nil
@@ -107,13 +108,17 @@ func fromSpec(fds []int, outputs *output.Store) *task {
 	}
 	t := newTask(s.ID, s.Kind, s.Actor, s.Request)
 	t.spec, t.held.spec = s, fds[0]
+	masks, err := redact.NewLines(s.Redact)
+	if err != nil {
+		return nil
+	}
 	switch rest := fds[1:]; {
-	case len(rest) == 4, len(rest) == 5 && s.Kind == kindHook:
-		if t.output.Streams, err = outputs.TakeOver(s.ID, s.Request.MaxOutput, rest[:4]); err != nil {
+	case len(rest) == output.Held(masks), len(rest) == output.Held(masks)+1 && s.Kind == kindHook:
+		if t.output.Streams, err = outputs.TakeOver(s.ID, s.Request.MaxOutput, masks, rest[:output.Held(masks)]); err != nil {
 			return nil
 		}
-		if len(rest) == 5 {
-			t.held.stdin = rest[4]
+		if own := output.Held(masks); len(rest) > own {
+			t.held.stdin = rest[own]
 		}
 	case len(rest) == 1 && s.Stdin:
 		t.held.stdin = rest[0]

@@ -12,6 +12,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/isolate"
 	"rlminit/job"
 	"rlminit/job/table"
@@ -63,10 +64,14 @@ func (p *pipes) close() {
 	}
 }
 
-// openPipes makes them at its first call; keep is what a result has of each, bytes.
-func openPipes(id string, keep int64, outputs *output.Store) func() pipes {
+// openPipes makes them at its first call, for what a job is to do.
+func openPipes(of *spec, outputs *output.Store) func() pipes {
+	id, keep, patterns := of.ID, of.Request.MaxOutput, of.Redact
 	return sync.OnceValue(func() (p pipes) {
-		p.streams, p.ends, p.err = outputs.New(id, keep)
+		var masks *redact.Lines
+		if masks, p.err = redact.NewLines(patterns); p.err == nil {
+			p.streams, p.ends, p.err = outputs.New(id, keep, masks)
+		}
 		return p
 	})
 }
@@ -141,7 +146,7 @@ func (r *Runner) prepare(t *task) {
 func (r *Runner) beginPreparing(t *task, seen func() *control.Telemetry, busy bool) <-chan *prepared {
 	request, argv, outputs := t.spec.Request, t.spec.Argv, r.outputs
 	guarded := argv == nil && t.spec.Kind != kindHook // who tells of trouble is not kept out by it
-	piped, coming := openPipes(t.spec.ID, request.MaxOutput, outputs), make(chan *prepared, 1)
+	piped, coming := openPipes(&t.spec, outputs), make(chan *prepared, 1)
 	go func() { coming <- r.place.preparation(&request, argv, seen, piped, guarded, busy) }()
 	go piped()
 	go seen()

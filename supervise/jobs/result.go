@@ -121,7 +121,7 @@ func submittedAs(e *table.Entry) *task {
 		Command: e.Command, Profile: e.Profile, Service: e.Service, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
 		Key: e.Key,
 	})
-	t.spec.Schedule, t.spec.Digest = e.Schedule, e.Digest
+	t.spec.Schedule, t.spec.Digest, t.spec.Redact = e.Schedule, e.Digest, e.Redact
 	t.spec.Hook, t.spec.Event = e.Hook, e.Event
 	t.spec.Submitted, t.spec.Occurs, t.spec.Attempt = e.At, e.Occurs, e.Attempt
 	return t

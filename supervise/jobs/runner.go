@@ -37,6 +37,8 @@ type Host interface {
 	Isolation(of Owner) (service.Isolation, error)
 	// Limits are theirs; what they do not name is as the configuration has it for jobs.
 	Limits(of Owner) (service.Limits, error)
+	// Redact are the patterns that are masked in what theirs write.
+	Redact(of Owner) []string
 	// Walls are those of a job, with a directory beside the profile's that is its own,
 	// "" for none.
 	Walls(of Owner, isolation service.Isolation, env []string, own string) (walls.Walls, error)

@@ -97,6 +97,8 @@ func (h *tier1) Walls(Owner, service.Isolation, []string, string) (walls.Walls, 
 func (h *tier1) ProfileUsers() control.Enforced    { return control.Enforced{} }
 func (h *tier1) User(Owner) (uint32, *rights.User) { return 0, nil }
 
+func (h *tier1) Redact(Owner) []string { return nil }
+
 func (h *tier1) Tags() bool { return false }
 
 func (h *tier1) Volume() (dir, lacks string) {

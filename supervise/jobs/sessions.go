@@ -279,6 +279,27 @@ func (ss *sessions) dir(id string) (dir, problem string) {
 	return s.dir, ""
 }
 
+// redacted are the patterns that are masked in what a job writes: those of whose it is. What
+// rlminit itself runs tells of no secret, and is read by itself.
+func (ss *sessions) redacted(t *task) []string {
+	of := ownerOf(&t.spec.Request)
+	if id := t.spec.Request.Session; id != "" && of == (Owner{}) {
+		found := make(chan Owner, 1)
+		ss.runner.loop.Do(func() {
+			if s := ss.open[id]; s != nil {
+				found <- s.of
+				return
+			}
+			found <- of // it will be refused
+		})
+		of = <-found
+	}
+	if of == (Owner{}) || t.spec.Argv != nil {
+		return nil
+	}
+	return ss.runner.host.Redact(of)
+}
+
 // admit refuses a job that its session has no room for.
 func (ss *sessions) admit(t *task) error {
 	id := t.spec.Request.Session

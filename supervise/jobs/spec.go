@@ -21,7 +21,8 @@ type spec struct {
 	Request   control.RunJob `json:"request"`
 	Argv      []string       `json:"argv,omitempty"` // what is executed, in place of the request's command; nil: that
 	Submitted time.Time      `json:"submitted"`
-	Stdin     bool           `json:"stdin"` // goes along with it
+	Stdin     bool           `json:"stdin"`            // goes along with it
+	Redact    []string       `json:"redact,omitempty"` // patterns that are masked in what it writes
 	Attempt   int            `json:"attempt,omitempty"`
 	Occurs    *time.Time     `json:"occurs,omitempty"`   // of a schedule: the time that it is for
 	Schedule  string         `json:"schedule,omitempty"` // the service that has it
@@ -50,6 +51,9 @@ func (s *spec) submission() table.Submitted {
 	}
 	if q.Retry && s.Again == nil {
 		record.Again, _ = json.Marshal(q) // of strings and numbers
+	}
+	if record.Again != nil {
+		record.Redact = s.Redact
 	}
 	return record
 }

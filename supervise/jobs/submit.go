@@ -91,6 +91,7 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		}
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
+	t.spec.Redact = r.sessions.redacted(t)
 	var past *table.Entry
 	var outputs *output.Store
 	kept := make(chan *task, 1)
@@ -180,7 +181,8 @@ func (r *Runner) enlist(t *task) error {
 	if laneOf(t) != laneUsers {
 		room = process.RoomKeptBack
 	}
-	if err = room(8); err != nil { // stdin and what it is, two pipes, two memories
+	// Stdin and what it is, two pipes, two memories; where it is masked, two more.
+	if err = room(8 + 2*min(len(t.spec.Redact), 1)); err != nil {
 		return control.Refused("%v", err).Retry()
 	}
 	if err := r.sessions.admit(t); err != nil {

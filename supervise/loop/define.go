@@ -110,6 +110,7 @@ func (v *Services) bare(p registry.Proposal, state *machine.State, wants core.Wa
 	_, u.shadowed = v.prep.Config().Services[u.definition.Profile]
 	u.process.uid, _ = v.prep.RecordedUser(u.definition)
 	v.fleet.add(u, state, wants)
+	v.logging.sendOn(u)
 	v.jobs.reschedule(u)
 	return u
 }
@@ -146,6 +147,7 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 	u.definition = p.Value
 	v.jobs.reschedule(u)
 	v.opened.Keep(u.life.Node(), p.Value.Sockets)
+	v.logging.sendOn(u)
 	if u.output.slot != nil {
 		v.logging.reconfigureLog(u)
 	}
@@ -228,6 +230,9 @@ func (v *Services) forget(u *unit) {
 	v.jobs.reschedule(u)
 	v.tier1.Tags.Free(u.tag)
 	v.logging.part(u)
+	if v.logging.forward != nil {
+		v.logging.forward.Leave(u.name)
+	}
 	v.registry.Gone(u.name, v.prep.DropTemporary(u.definition, v.logging.closeLog(u)))
 }
 

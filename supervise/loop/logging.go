@@ -3,11 +3,16 @@ package loop
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"rlminit/internal/redact"
+	"rlminit/journal"
 	"rlminit/logs"
+	"rlminit/logs/forward"
 	"rlminit/service"
+	"rlminit/supervise/console"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
@@ -31,10 +36,11 @@ type serviceLog interface {
 
 // output is what a unit writes, and has written.
 type output struct {
-	slot    serviceLog // nil: it is not open
-	before  logs.Stats // what was counted before it was opened last
-	lines   []string   // the end of its log, of a failed service
-	parting string     // what its log says last, when its name is nobody's any more; "": nothing
+	slot    serviceLog    // nil: it is not open
+	before  logs.Stats    // what was counted before it was opened last
+	lines   []string      // the end of its log, of a failed service
+	unsent  func() uint64 // lines that were not sent on; nil: it is sent nowhere
+	parting string        // what its log says last, when its name is nobody's any more; "": nothing
 }
 
 // stats are what was written and lost since this supervisor began.
@@ -49,6 +55,14 @@ func (o *output) stats() logs.Stats {
 	return sum
 }
 
+// left is how many lines were not sent on, for all that is known; nil: they are sent nowhere.
+func (o *output) left() *uint64 {
+	if o.unsent == nil {
+		return nil
+	}
+	return new(o.unsent())
+}
+
 // logging is what services write.
 type logging struct {
 	loop    *mailbox
@@ -56,7 +70,8 @@ type logging struct {
 	tier1   *spawn.Tier1
 	prep    *preparer
 	records *Records
-	logs    *logs.Collector // nil in a simulation
+	logs    *logs.Collector    // nil in a simulation
+	forward *forward.Forwarder // nil in a simulation
 
 	kept           []*unit // at rest, with an open log that has no file; some have run since
 	mainOnTerminal bool    // a main command uses the container's terminal: other lines would break its screen
@@ -69,8 +84,8 @@ func (l *logging) logConfig(u *unit) logs.Config {
 	return logs.Config{
 		Dir: logs.Dir(u.name, d.Profile), File: d.Log.File && l.prep.Volume.Store() != nil,
 		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
-		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal,
-		Prefix: u.title(), Timestamps: d.Log.Timestamps,
+		Tee:    (d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal) && !onStdout(d.Log.Forward),
+		Prefix: u.title(), Timestamps: d.Log.Timestamps, Redact: masks(u),
 	}
 }
 
@@ -84,7 +99,7 @@ func (l *logging) openLog(u *unit, hold func(*wire.Hold, []int)) error {
 	if err := process.Room(6 + len(u.definition.Sockets)); err != nil && len(held) == 0 {
 		return err
 	}
-	slot, err := l.logs.Open(u.name, l.logConfig(u), held)
+	slot, err := l.logs.Open(u.name, l.sending(u), held)
 	if err != nil {
 		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
 	}
@@ -137,9 +152,94 @@ func (l *logging) keep(u *unit) {
 	}
 }
 
+// onStdout tells whether lines are sent to the container's stdout, in place of the tee.
+func onStdout(f *service.Forward) bool { return f != nil && f.To == service.ForwardStdout }
+
+// forwarding is what sends logs on; nil: nothing does.
+func forwarding(d *Drivers) *forward.Forwarder {
+	if d.Logs == nil {
+		return nil
+	}
+	f, err := forward.New(forward.Options{Logs: d.Logs, Stdout: console.Open(1), Dir: func() string {
+		if d.Volume.Writable() == nil {
+			return ""
+		}
+		return filepath.Join(d.Preparer.Config().Home, journal.Home, "forward")
+	}})
+	if err != nil {
+		slog.Error("logs are not sent on", "err", err)
+	}
+	return f
+}
+
+// Logged is the logs, as others read and see them.
+type Logged struct {
+	*logs.Collector
+	*Loop
+}
+
+// Unsent is where logs cannot be sent on to now, a sentence each.
+func (l *Loop) Unsent() (all []string) {
+	if l.logging.forward == nil {
+		return nil
+	}
+	for _, s := range l.logging.forward.States() {
+		if s.Down != "" {
+			all = append(all, fmt.Sprintf("logs cannot be sent on to %s since %s: %s", s.To, s.Since.UTC().Format(time.RFC3339), s.Down))
+		}
+	}
+	return all
+}
+
+// sending is logConfig, once it is in force where u's lines are sent.
+func (l *logging) sending(u *unit) logs.Config {
+	cfg := l.logConfig(u)
+	if l.forward == nil {
+		return cfg
+	}
+	var to forward.Target
+	if f := u.definition.Log.Forward; f != nil {
+		to = forward.Target{To: f.To, Format: f.Format, Profile: u.definition.Profile}
+		if cfg.File {
+			to.Dir = cfg.Dir
+		}
+	}
+	cfg.Grew, u.output.unsent = l.forward.Set(u.name, to)
+	return cfg
+}
+
+// sendOn has what is in u's log sent on, though it may never run again: a predecessor may
+// have left lines.
+func (l *logging) sendOn(u *unit) {
+	if u.output.slot == nil && (u.definition.Log.Forward != nil || u.output.unsent != nil) {
+		l.sending(u)
+	}
+}
+
+// sendWithin is how long a stop may take for lines that were not sent yet: what is left is
+// sent after the next start.
+const sendWithin = 500 * time.Millisecond
+
+// sendRest sends what there is to those who take it.
+func (l *logging) sendRest() {
+	if l.forward != nil {
+		l.forward.Close(sendWithin)
+	}
+}
+
+// masks are what is masked in u's output.
+func masks(u *unit) *redact.Lines {
+	lines, err := redact.NewLines(u.definition.Log.Redact)
+	if err != nil { // though its definition was checked
+		slog.Error("all of a log is masked", "service", u.name, "err", err)
+		lines, _ = redact.NewLines([]string{".+"})
+	}
+	return lines
+}
+
 // reconfigureLog brings what the definition says of the log into force.
 func (l *logging) reconfigureLog(u *unit) {
-	if err := u.output.slot.Reconfigure(l.logConfig(u)); err != nil {
+	if err := u.output.slot.Reconfigure(l.sending(u)); err != nil {
 		slog.Warn("cannot change how a log is kept", "service", u.name, "err", err)
 	}
 }

@@ -82,14 +82,14 @@ func (l *Loop) Use(d *Drivers) {
 	l.ending = ending{Purpose: d.Purpose, tier1: l.tier1, fleet: &l.fleet, records: &l.Records}
 	l.jobs = jobRunner{Runner: d.Jobs, loop: &l.mailbox, over: l.shutdown.checkStopped}
 	l.logging = logging{
-		loop: &l.mailbox, fleet: &l.fleet, tier1: l.tier1, prep: &l.prep, records: &l.Records, logs: d.Logs,
+		loop: &l.mailbox, fleet: &l.fleet, tier1: l.tier1, prep: &l.prep, records: &l.Records, logs: d.Logs, forward: forwarding(d),
 		mainOnTerminal: l.tier1.Welcome.Terminal || l.prep.Policy.Main != nil && term.IsTerminal(1),
 	}
 	l.Services = Services{
 		loop: &l.mailbox, tier1: l.tier1, prep: &l.prep, fleet: &l.fleet, records: &l.Records, registry: d.Registry,
 		opened: l.opened, logging: &l.logging, jobs: &l.jobs, purpose: d.Purpose, commands: &l.Commands,
 	}
-	l.shutdown = shutdown{tier1: l.tier1, fleet: &l.fleet, records: &l.Records, commands: &l.Commands, jobs: &l.jobs, ending: &l.ending}
+	l.shutdown = shutdown{tier1: l.tier1, fleet: &l.fleet, records: &l.Records, commands: &l.Commands, jobs: &l.jobs, ending: &l.ending, logging: &l.logging}
 	l.takeover = takeover{Services: &l.Services, spawner: l.spawner, shutdown: &l.shutdown, hear: l.hear, atOnce: 64}
 	if l.tier1.Welcome.Stopping {
 		l.apply(core.Input{Kind: core.Stopping})

@@ -20,6 +20,7 @@ type shutdown struct {
 	commands *Commands
 	jobs     *jobRunner
 	ending   *ending
+	logging  *logging
 
 	awaited   int64 // the deadline of the latest shutdown; 0: none
 	shutdowns int   // how often tier 1 has asked for it
@@ -67,6 +68,7 @@ func (e *shutdown) settle() {
 	e.commands.loop.ask(func() {
 		e.fleet.apply(core.Input{Kind: core.Interrupt, Text: "the container stopped"})
 	})
+	e.logging.sendRest()
 	e.records.volume.Journal.End()
 	done := make(chan struct{})
 	go func() {

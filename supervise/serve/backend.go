@@ -52,9 +52,15 @@ type Given struct {
 	Journal func() *journal.Journal                                                                              // nil: there is none
 	Events  func(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error // there, what happened lately
 	Counts  func(order.Node, machine.Probe) *control.ProbeCounts
-	Log     func(ctx context.Context, w io.Writer, query logs.Query) error
+	Log     Logs
 	Stored  func(order.Node) *control.Stored               // what a service has stored of descriptors; nil: it can store none
 	Place   func(ctx context.Context, digest string) error // puts a configuration in place
+}
+
+// Logs are what services write.
+type Logs interface {
+	Read(ctx context.Context, w io.Writer, query logs.Query) error
+	Unsent() []string // where it cannot be sent on to now, a sentence each
 }
 
 // Volume is the volume, as long as it is ours.
@@ -282,7 +288,7 @@ func (s *Backend) ReadLog(ctx context.Context, w io.Writer, name string, query l
 		}
 		query.Sources = []logs.Source{source(u)}
 	}
-	if err := s.Log(ctx, w, query); err != nil {
+	if err := s.Log.Read(ctx, w, query); err != nil {
 		return control.Failed("cannot read the log: %v", err)
 	}
 	return nil

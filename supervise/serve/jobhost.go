@@ -239,6 +239,13 @@ func (h *JobHost) Isolation(of jobs.Owner) (isolation service.Isolation, err err
 	return u.Definition.Isolation, nil
 }
 
+func (h *JobHost) Redact(of jobs.Owner) []string {
+	if u, err := h.unit(of); err == nil && u != nil {
+		return u.Definition.Log.Redact
+	}
+	return nil
+}
+
 func (h *JobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 	u, err := h.unit(of)
 	if err != nil {

@@ -61,6 +61,7 @@ type View struct {
 	Secrets redact.Set // what of its texts is shown to nobody
 	Logged  bool       // its log is open
 	Written logs.Stats // since this supervisor began
+	Unsent  *uint64    // lines of its log that the receiver does not have, for all that is known; nil: it is sent nowhere
 	Lines   []string   // the end of its log, of a failed service
 }
 
@@ -105,7 +106,7 @@ func (v *View) Status() control.Service {
 			st.LastExit.Code = &e.Code
 		}
 	}
-	st.LogLostBytes = v.Written.LostBytes
+	st.LogLostBytes, st.LogUnsentLines = v.Written.LostBytes, v.Unsent
 	reason := cmp.Or(v.Fault, v.State.Reason, v.lastWords())
 	if st.State == "stopped" {
 		reason = v.Fault // how its last run ended is in last_exit

@@ -65,9 +65,9 @@ func (s *Backend) Ready(names []string) (health control.Health, err error) {
 	return health, nil
 }
 
-// LostWalls are the walls between services that the configuration asks for and that
-// cannot be had in this place, with the reason.
-func (s *Backend) LostWalls() (lost []string) {
+// Lacking are the walls between services that the configuration asks for and that cannot
+// be had in this place, and where logs cannot be sent on to now, each with the reason.
+func (s *Backend) Lacking() (lost, unsent []string) {
 	started, _ := s.Settings.Started()
 	if why := s.Policy.Profiles.Why; s.Policy.Profiles.Low == 0 && started.Gateway != nil && started.Gateway.OwnUsers() {
 		lost = append(lost, "user: auto is not in force, and all profiles have one user: "+why)
@@ -83,7 +83,7 @@ func (s *Backend) LostWalls() (lost []string) {
 			lost = append(lost, fmt.Sprintf("isolation: %s is not in force in full, for %d services: %s", level, without[level], why))
 		}
 	}
-	return lost
+	return lost, s.Log.Unsent()
 }
 
 // unready says why a service that is wanted, or was asked for by name, is not

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"rlminit/internal/redact"
 	"rlminit/logs"
 )
 
@@ -43,13 +44,17 @@ func run(args []string) error {
 		case "write":
 			return write(os.Stdout)
 		case "collect":
-			return collect(args[1], args[2] == "true")
+			return collect(args[1], args[2] == "true", args[3:])
+		case "forward":
+			return forwarded(args[1])
+		case "sink":
+			return sink()
 		case "chatter":
 			return chatter()
 		case "many":
 			return many(args[1])
 		}
-		return fmt.Errorf("cannot run %q: write, collect, many or chatter", args[0])
+		return fmt.Errorf("cannot run %q: write, collect, forward, sink, many or chatter", args[0])
 	}
 	if *dir == "" {
 		temp, err := os.MkdirTemp("", "rlminit-bench-logs-")
@@ -72,7 +77,7 @@ func run(args []string) error {
 func write(w io.Writer) error {
 	text := make([]byte, 0, *block+lineSize)
 	for len(text) < *block {
-		line := fmt.Sprintf("%09d ", len(text))
+		line := fmt.Sprintf(`%09d level=info msg="request done" path=/v1/items status=200 took=12ms user=alice `, len(text))
 		for len(line) < lineSize-1 {
 			line += "x"
 		}
@@ -129,9 +134,16 @@ func peer(argv []string, stdout string) (cost, error) {
 	return cost{time.Since(start), state.UserTime() + state.SystemTime()}, nil
 }
 
-// ours measures rlminit's collector, in a process of its own as in tier 2.
-func ours(home string, timestamps bool) (cost, error) {
-	cmd := exec.Command("/proc/self/exe", fmt.Sprintf("-mb=%d", *megabytes), fmt.Sprintf("-block=%d", *block), "collect", home, fmt.Sprint(timestamps))
+// ours measures rlminit's collector, in a process of its own as in tier 2, with patterns
+// that are masked.
+func ours(home string, timestamps bool, patterns ...string) (cost, error) {
+	argv := []string{fmt.Sprintf("-mb=%d", *megabytes), fmt.Sprintf("-block=%d", *block), "collect", home, fmt.Sprint(timestamps)}
+	return itself(append(argv, patterns...)...)
+}
+
+// itself measures a part of this program, in a process of its own.
+func itself(argv ...string) (cost, error) {
+	cmd := exec.Command("/proc/self/exe", argv...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -142,12 +154,16 @@ func ours(home string, timestamps bool) (cost, error) {
 	return c, err
 }
 
-func collect(home string, timestamps bool) error {
+func collect(home string, timestamps bool, patterns []string) error {
+	masks, err := redact.NewLines(patterns)
+	if err != nil {
+		return err
+	}
 	c, err := logs.New(logs.Options{Home: home, Tee: -1})
 	if err != nil {
 		return err
 	}
-	s, err := c.Open("web", logs.Config{Dir: "rlminit", File: true, MaxSize: 1e6, MaxFiles: 10, Timestamps: timestamps}, nil)
+	s, err := c.Open("web", logs.Config{Dir: "rlminit", File: true, MaxSize: 1e6, MaxFiles: 10, Timestamps: timestamps, Redact: masks}, nil)
 	if err != nil {
 		return err
 	}
@@ -198,6 +214,11 @@ func one() error {
 			return peer([]string{"svlogd", "-ttt", d}, "")
 		}},
 		{"rlminit, no timestamps", func(home string) (cost, error) { return ours(home, false) }},
+		{masked, func(home string) (cost, error) { return ours(home, true, redact.Secrets) }},
+		{matched, func(home string) (cost, error) { return ours(home, true, redact.Secrets, "sk-([A-Za-z0-9]{20,})") }},
+		{onward, func(home string) (cost, error) {
+			return itself(fmt.Sprintf("-mb=%d", *megabytes), fmt.Sprintf("-block=%d", *block), "forward", home)
+		}},
 		{"cat >file", func(home string) (cost, error) { return peer([]string{"cat"}, filepath.Join(home, "cat")) }},
 	}
 	all := map[string][]cost{}
@@ -226,8 +247,17 @@ func one() error {
 	fmt.Printf("CPU per MB beside the faster peer  %5.2f  (at most 1.5)\n", perMB("rlminit")/perMB(faster(speed("s6-log"), speed("svlogd"))))
 	fmt.Printf("CPU per MB beside the thriftier    %5.2f\n", perMB("rlminit")/min(perMB("s6-log"), perMB("svlogd")))
 	fmt.Printf("no timestamps, beside cat >file    %5.2f  (at least 0.70)\n", speed("rlminit, no timestamps")/speed("cat >file"))
+	fmt.Printf("CPU per MB of redact: [secrets]    %+5.2f ms, and of a pattern beside it %+.2f ms\n", perMB(masked)-perMB("rlminit"), perMB(matched)-perMB(masked))
+	fmt.Printf("CPU per MB of forward              %+5.2f ms\n", perMB(onward)-perMB("rlminit"))
 	return nil
 }
+
+// The collector with redact, which has the named patterns, and one of a person's own.
+const (
+	masked  = "rlminit, redact secrets"
+	matched = "rlminit, and a pattern"
+	onward  = "rlminit, sent on as JSON"
+)
 
 func faster(s6, sv float64) string {
 	if s6 > sv {

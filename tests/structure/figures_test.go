@@ -10,9 +10,9 @@ import (
 // Bounds of the product's code, in lines that are neither blank nor comment, as
 // `make figures` prints them.
 const (
-	// 70388 and 453804 before kinds, profile set for many, schedules and thresholds.
-	totalMost    = 73200
-	nodesMost    = 473400 // of the syntax tree: shorter lines count for nothing
+	// 70388 and 453804 before kinds, profile set for many, schedules, thresholds, log.redact and log.forward.
+	totalMost    = 75550
+	nodesMost    = 488400 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )

@@ -24,7 +24,7 @@ func pattern(n int) []byte {
 
 func opened(t *testing.T, o *Store, keep int64) (*Stream, *os.File) {
 	t.Helper()
-	s, write, err := newStream("stdout", keep, o.file("1", "stdout"))
+	s, write, err := newStream("stdout", keep, o.file("1", "stdout"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s, err = openStream("stdout", pipe, mem, 4<<10, Open(o.dir).file("1", "stdout")); err != nil {
+			if s, err = openStream("stdout", []int{pipe, mem}, 4<<10, Open(o.dir).file("1", "stdout"), nil); err != nil {
 				t.Fatal(err)
 			}
 			s.spill()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/wire"
 )
 
@@ -21,7 +22,7 @@ import (
 // 1 holds the memfd's description too, so a successor reads on at the byte where
 // we were killed. What a memfd holds above keep bytes is copied to a file at the
 // same offset, as far as that goes, and then all but its head and tail is given
-// back.
+// back. Where secrets are masked, mask.go has a step between the two.
 type Stream struct {
 	name string
 	pipe *os.File // the end that is read; nil: nothing comes any more
@@ -29,6 +30,7 @@ type Stream struct {
 	mem  int // the memfd; -1 once it is closed
 	keep int64
 	file *file
+	mask *masking // nil: bytes come as they are
 
 	pumped chan struct{} // closed when the pump has ended
 
@@ -83,10 +85,10 @@ func (ss Streams) CloseFiles() { ss.each(func(s *Stream) { s.file.close() }) }
 func (ss Streams) Abandon() { ss.each(func(s *Stream) { s.file.abandon() }) }
 
 // New makes what a job writes into: ends are its ends of the pipes. keep is what a result
-// has of each, in bytes.
-func (o *Store) New(job string, keep int64) (ss Streams, ends [2]int, err error) {
+// has of each, in bytes, lines what is masked in it; nil: nothing.
+func (o *Store) New(job string, keep int64, lines *redact.Lines) (ss Streams, ends [2]int, err error) {
 	for i, name := range Names {
-		if ss[i], ends[i], err = newStream(name, keep, o.file(job, name)); err != nil {
+		if ss[i], ends[i], err = newStream(name, keep, o.file(job, name), lines); err != nil {
 			if i > 0 {
 				wire.CloseAll(append(ss[0].close(), ends[0]))
 			}
@@ -96,10 +98,19 @@ func (o *Store) New(job string, keep int64) (ss Streams, ends [2]int, err error)
 	return ss, ends, nil
 }
 
-// TakeOver makes those of a predecessor's job of what FDs gave.
-func (o *Store) TakeOver(job string, keep int64, fds []int) (ss Streams, err error) {
+// Held is how many descriptors FDs gives of both.
+func Held(lines *redact.Lines) int {
+	if lines == nil {
+		return 4
+	}
+	return 6
+}
+
+// TakeOver makes those of a predecessor's job of what FDs gave; there are Held of them.
+func (o *Store) TakeOver(job string, keep int64, lines *redact.Lines, fds []int) (ss Streams, err error) {
 	for i, name := range Names {
-		if ss[i], err = openStream(name, fds[2*i], fds[2*i+1], keep, o.file(job, name)); err != nil {
+		of := fds[i*len(fds)/2 : (i+1)*len(fds)/2]
+		if ss[i], err = openStream(name, of, keep, o.file(job, name), lines); err != nil {
 			return Streams{}, err
 		}
 	}
@@ -123,19 +134,25 @@ const (
 	pageSize  = 4096
 )
 
-// newStream makes the memfd, and the pipe that the job writes into.
-func newStream(name string, keep int64, file *file) (s *Stream, write int, err error) {
+// newStream makes the memfds, and the pipe that the job writes into.
+func newStream(name string, keep int64, file *file, lines *redact.Lines) (s *Stream, write int, err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return nil, -1, err
 	}
 	// A job may open /dev/stdout, though it is another user, but not read there.
 	_ = unix.Fchmod(ends[0], 0o222)
-	mem, err := wire.Memfd("rlminit-job")
+	fds := []int{ends[0]}
+	for len(fds) < Held(lines)/2 && err == nil {
+		var mem int
+		if mem, err = wire.Memfd("rlminit-job"); err == nil {
+			fds = append(fds, mem)
+		}
+	}
 	if err == nil {
-		s, err = openStream(name, ends[0], mem, keep, file)
+		s, err = openStream(name, fds, keep, file, lines)
 	} else {
-		unix.Close(ends[0])
+		wire.CloseAll(fds)
 	}
 	if err != nil {
 		unix.Close(ends[1])
@@ -144,25 +161,30 @@ func newStream(name string, keep int64, file *file) (s *Stream, write int, err e
 	return s, ends[1], nil
 }
 
-// openStream takes over a pipe and a memfd, whose position tells what has come.
-func openStream(name string, pipe, mem int, keep int64, file *file) (*Stream, error) {
+// openStream takes over what fds of another gave: a pipe, a memfd, whose position tells what
+// has come, and where that is masked raw.
+func openStream(name string, fds []int, keep int64, file *file, lines *redact.Lines) (*Stream, error) {
+	pipe, mem := fds[0], fds[1]
 	at, err := unix.Seek(mem, 0, unix.SEEK_CUR)
 	if err == nil {
 		err = unix.SetNonblock(pipe, true)
 	}
+	var mask *masking
+	if err == nil && lines != nil {
+		mask, err = openMasking(lines, fds[2], at)
+	}
 	if err != nil {
-		unix.Close(pipe)
-		unix.Close(mem)
+		wire.CloseAll(fds)
 		return nil, err
 	}
 	s := &Stream{
-		name: name, pipe: os.NewFile(uintptr(pipe), name), mem: mem, keep: keep, file: file, total: at,
+		name: name, pipe: os.NewFile(uintptr(pipe), name), mem: mem, keep: keep, file: file, total: at, mask: mask,
 		pumped: make(chan struct{}),
 	}
 	s.raw, err = s.pipe.SyscallConn()
 	if err != nil {
 		s.pipe.Close()
-		unix.Close(mem)
+		wire.CloseAll(fds[1:])
 		return nil, err
 	}
 	return s, nil
@@ -172,13 +194,17 @@ func openStream(name string, pipe, mem int, keep int64, file *file) (*Stream, er
 func (s *Stream) fds() []int {
 	var pipe int
 	_ = s.raw.Control(func(fd uintptr) { pipe = int(fd) })
+	if s.mask != nil {
+		return []int{pipe, s.mem, s.mask.fd}
+	}
 	return []int{pipe, s.mem}
 }
 
 // pump moves what comes until the pipe has no writer left, or finish.
 func (s *Stream) pump() {
 	defer close(s.pumped)
-	s.spill() // what a predecessor has moved, and not dealt with
+	s.grow(0, false) // what a predecessor has moved, and not dealt with
+	s.spill()
 	for {
 		n, err := s.fill(pieceSize, true)
 		if n == 0 || err != nil {
@@ -188,13 +214,17 @@ func (s *Stream) pump() {
 	}
 }
 
-// fill moves at most so many bytes from the pipe into the memfd. 0 is the pipe's
-// end, or where it does not wait, that there is nothing.
+// fill moves at most so many bytes from the pipe into the memfd, or into raw. 0 is the
+// pipe's end, or where it does not wait, that there is nothing.
 func (s *Stream) fill(most int, wait bool) (moved int, err error) {
+	into := s.mem
+	if s.mask != nil {
+		into = s.mask.fd
+	}
 	failure := s.raw.Read(func(fd uintptr) bool {
 		for {
 			var n int64
-			n, err = unix.Splice(int(fd), nil, s.mem, nil, most, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
+			n, err = unix.Splice(int(fd), nil, into, nil, most, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
 			moved = int(n)
 			switch {
 			case errors.Is(err, unix.EINTR):
@@ -209,13 +239,25 @@ func (s *Stream) fill(most int, wait bool) (moved int, err error) {
 	if err == nil {
 		err = failure
 	}
+	if moved > 0 && err == nil {
+		err = s.grow(moved, false)
+	}
+	return moved, err
+}
+
+// grow has those who read know of what has come: so many bytes or, where it is masked, what
+// of it can be by now, and with end all that there is.
+func (s *Stream) grow(moved int, end bool) (err error) {
+	if s.mask != nil {
+		moved, err = s.mask.pass(s.mem, end)
+	}
 	if moved > 0 {
 		s.mu.Lock()
 		s.total += int64(moved)
 		s.wake()
 		s.mu.Unlock()
 	}
-	return moved, err
+	return err
 }
 
 // wake tells whoever waits for more. The caller has s.mu.
@@ -264,6 +306,7 @@ func (s *Stream) finish() {
 		left -= n
 		s.spill()
 	}
+	_ = s.grow(0, true)
 	s.file.copyFrom(s.mem, s.total)
 	s.mu.Lock()
 	s.ended = true
@@ -289,6 +332,9 @@ func (s *Stream) close() (fds []int) {
 		s.rest = s.rest[:s.pread(s.rest, 0)]
 	}
 	fds = []int{s.mem}
+	if s.mask != nil {
+		fds = append(fds, s.mask.fd)
+	}
 	s.mem, s.ended = -1, true
 	s.file.close()
 	s.wake()

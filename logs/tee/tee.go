@@ -1,4 +1,7 @@
-package logs
+// Package tee copies lines to the container's stdout, which may be read slowly, or not at
+// all: what it cannot write is skipped, and said. It owns its descriptor and its goroutine,
+// and keeps nobody waiting.
+package tee
 
 import (
 	"bytes"
@@ -12,19 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// teeMost is how many bytes wait for the container's stdout before lines are
+// most is how many bytes wait for the container's stdout before lines are
 // skipped.
-const teeMost = 256 << 10
+const most = 256 << 10
 
-// teeAtOnce is how much is written at once, unless one line is longer: what a
+// atOnce is how much is written at once, unless one line is longer: what a
 // pipe takes whole, so that lines do not mix with the main command's (pipe(7)).
-const teeAtOnce = 4096
+const atOnce = 4096
 
-// tee copies lines to the container's stdout. Its own goroutine writes, and the
-// collector never waits for it.
-type tee struct {
+// Tee is one.
+type Tee struct {
 	out    *os.File
-	colour bool
+	colour bool          // of prefixes
 	ended  chan struct{} // closed when the goroutine is
 
 	mu      sync.Mutex
@@ -36,10 +38,10 @@ type tee struct {
 	closing bool
 }
 
-// newTee makes a tee to fd, which stays the caller's. Without one (negative) it
+// New makes a tee to fd, which stays the caller's. Without one (negative) it
 // takes nothing.
-func newTee(fd int, colour bool) (*tee, error) {
-	t := &tee{colour: colour, ended: make(chan struct{})}
+func New(fd int, colour bool) (*Tee, error) {
+	t := &Tee{colour: colour, ended: make(chan struct{})}
 	t.more.L = &t.mu
 	if fd < 0 {
 		close(t.ended)
@@ -57,14 +59,17 @@ func newTee(fd int, colour bool) (*tee, error) {
 // colours are those of prefixes.
 var colours = [...]string{"\x1b[36m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[96m", "\x1b[93m", "\x1b[92m", "\x1b[95m", "\x1b[94m"}
 
-// teed is what the tee knows of a slot.
-type teed struct {
+// From is what the tee knows of a log; its fields are whose calls Pass.
+type From struct {
 	prefix []byte // nil: to be made anew
 	begun  []byte // a line that it waits for the end of
 }
 
+// Rename has the prefix made anew.
+func (f *From) Rename() { f.prefix = nil }
+
 // prefix is what stands before a slot's lines.
-func (t *tee) prefix(name string) []byte {
+func (t *Tee) prefix(name string) []byte {
 	if !t.colour {
 		return []byte(name + " | ")
 	}
@@ -73,17 +78,14 @@ func (t *tee) prefix(name string) []byte {
 	return []byte(colours[h.Sum32()%uint32(len(colours))] + name + " |\x1b[0m ")
 }
 
-// pass takes output as it goes into the file.
-func (t *tee) pass(s *Slot, out []byte) {
+// Pass takes output of a log as it goes into its file. textOf gives what a line of it is
+// shown as; nil: it has bytes as they come, and may end within a line.
+func (t *Tee) Pass(f *From, name string, out []byte, textOf func(line []byte) []byte) {
 	if t.out == nil {
 		return
 	}
-	if s.teed.prefix == nil {
-		name := s.cfg.Prefix
-		if name == "" {
-			name = s.name
-		}
-		s.teed.prefix = t.prefix(name)
+	if f.prefix == nil {
+		f.prefix = t.prefix(name)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,27 +96,27 @@ func (t *tee) pass(s *Slot, out []byte) {
 		}
 		line := out[:n]
 		out = out[n:]
-		if s.cfg.Timestamps {
-			t.take(s.teed.prefix, textOf(line))
+		if textOf != nil {
+			t.take(f.prefix, textOf(line))
 			continue
 		}
-		if line[n-1] != '\n' && len(s.teed.begun)+n < teeAtOnce {
-			s.teed.begun = append(s.teed.begun, line...)
+		if line[n-1] != '\n' && len(f.begun)+n < atOnce {
+			f.begun = append(f.begun, line...)
 			break
 		}
-		t.take(s.teed.prefix, s.teed.begun, line)
-		s.teed.begun = nil
+		t.take(f.prefix, f.begun, line)
+		f.begun = nil
 	}
 	t.more.Signal()
 }
 
 // take appends a line made of parts to what waits, or skips it.
-func (t *tee) take(parts ...[]byte) {
+func (t *Tee) take(parts ...[]byte) {
 	size := 0
 	for _, part := range parts {
 		size += len(part)
 	}
-	if t.closing || len(t.waiting) > 0 && len(t.waiting)+size > teeMost {
+	if t.closing || len(t.waiting) > 0 && len(t.waiting)+size > most {
 		t.skipped++
 		return
 	}
@@ -127,7 +129,7 @@ func (t *tee) take(parts ...[]byte) {
 	}
 }
 
-func (t *tee) tellSkipped() {
+func (t *Tee) tellSkipped() {
 	if t.skipped > 0 {
 		t.waiting = append(t.waiting, t.prefix("rlminit")...)
 		t.waiting = fmt.Appendf(t.waiting, "skipped %d lines here, as stdout was not read; they are in rlminit logs\n", t.skipped)
@@ -137,7 +139,7 @@ func (t *tee) tellSkipped() {
 }
 
 // run writes what waits, until the tee is closed or nobody can read any more.
-func (t *tee) run() {
+func (t *Tee) run() {
 	defer close(t.ended)
 	defer t.out.Close()
 	var writing []byte
@@ -175,11 +177,11 @@ func (t *tee) run() {
 }
 
 // write writes lines, and returns what it could not.
-func (t *tee) write(lines []byte) []byte {
+func (t *Tee) write(lines []byte) []byte {
 	for len(lines) > 0 {
 		n := len(lines)
-		if n > teeAtOnce {
-			if n = bytes.LastIndexByte(lines[:teeAtOnce], '\n') + 1; n == 0 {
+		if n > atOnce {
+			if n = bytes.LastIndexByte(lines[:atOnce], '\n') + 1; n == 0 {
 				n = bytes.IndexByte(lines, '\n') + 1
 			}
 		}
@@ -191,8 +193,8 @@ func (t *tee) write(lines []byte) []byte {
 	return nil
 }
 
-// close waits until all is written, or for the deadline.
-func (t *tee) close(deadline <-chan time.Time) error {
+// Close waits until all is written, or for the deadline.
+func (t *Tee) Close(deadline <-chan time.Time) error {
 	t.mu.Lock()
 	t.closing = true
 	t.more.Signal()

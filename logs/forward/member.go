@@ -1,0 +1,179 @@
+package forward
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"rlminit/logs"
+)
+
+// member is a log that is sent on.
+type member struct {
+	name  string
+	rings atomic.Bool                 // it has grown, and the destination will look
+	of    atomic.Pointer[destination] // nil: none has it
+
+	unsent atomic.Uint64 // lines that the receiver does not have, for all that is known
+
+	target Target // where it is to go: the Forwarder's
+	moving bool   // it is on its way from one destination to another: the same
+
+	// What follows is the destination's that has it.
+	source  logs.Source
+	profile string
+	lines   *logs.Lines
+	next    cursor    // of the line that is read next
+	done    cursor    // what is before it the receiver has. Invariant: next, if nothing is on its way
+	due     bool      // there are lines to be read, for all that is known
+	since   time.Time // it is due
+	grown   bool      // it may have more since it was counted
+	leaving bool      // its service is gone: it goes when all of it was sent
+	ahead   *ahead    // nil: nothing was read ahead
+	missing missing
+	faulty  bool // it could not be read the last time
+}
+
+// ring is told by the collector that the log has grown.
+func (m *member) ring() {
+	if m.rings.Load() || m.rings.Swap(true) {
+		return
+	}
+	if d := m.of.Load(); d != nil {
+		d.bell.ring(m)
+	}
+}
+
+// back has all sent again that the receiver may not have.
+func (m *member) back(feed *logs.Feed) {
+	m.lines.Rest()
+	m.next = m.done
+	m.lines = feed.Lines(m.source, m.done.Place)
+}
+
+// tell has others see how many lines the receiver does not have.
+func (m *member) tell() {
+	seen := m.next.Seq
+	if m.ahead != nil {
+		seen = max(seen, m.ahead.cursor.Seq)
+	}
+	m.unsent.Store(seen - m.done.Seq)
+}
+
+// read is the next line, with its number; false: there is none.
+func (m *member) read(e *entry) bool {
+	files := m.lines.Files()
+	line, err := m.lines.Next()
+	if err != nil && !m.faulty {
+		slog.Warn("cannot read a log that is sent on", "service", m.name, "err", err)
+	}
+	if m.faulty = err != nil; line == nil {
+		return false
+	}
+	if gone := m.lines.Gone(); gone || m.lines.Files() != files {
+		m.skip(gone)
+	}
+	e.Parts = logs.Split(line)
+	if e.Time == nil {
+		e.Time = time.Now().UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z")
+	}
+	if e.Stream == "rlminit" && bytes.HasPrefix(e.Text, []byte("starting ")) {
+		m.next.Run++
+	}
+	e.run, e.seq = m.next.Run, m.next.Seq
+	m.next.Seq++
+	return true
+}
+
+// skip leaves room in the numbers for the lines that were removed before they were sent,
+// where it goes on in another file. gone tells that some may have been.
+func (m *member) skip(gone bool) {
+	first, known := m.next.Seq, false
+	if m.ahead != nil {
+		first, known = m.ahead.first[m.lines.Position().Inode]
+	}
+	switch {
+	case known && first == m.next.Seq, !known && !gone:
+		return // all of the file before was read
+	case m.ahead != nil && !known:
+		first = m.ahead.cursor.Seq
+	}
+	known = known && !m.ahead.missed
+	if first > m.next.Seq {
+		m.missing.lines += first - m.next.Seq
+		m.next.Seq = first
+	}
+	m.missing.exact = known && (m.missing.exact || !m.missing.some)
+	m.missing.some = true
+}
+
+// missing is what was removed before it was sent, and not said yet.
+type missing struct {
+	lines uint64
+	exact bool // no more than those
+	some  bool
+	said  time.Time
+}
+
+// sayEvery is how often it is said of one log at most, unless all else of it was sent.
+const sayEvery = 10 * time.Second
+
+// say says what is missing.
+func (m *member) say(to string) {
+	if !m.missing.some || m.due && time.Since(m.missing.said) < sayEvery {
+		return
+	}
+	count := fmt.Sprintf("%d lines", m.missing.lines)
+	switch {
+	case !m.missing.exact && m.missing.lines == 0:
+		count = "lines, and it is not known how many,"
+	case !m.missing.exact:
+		count = "at least " + count
+	}
+	slog.Warn(count+" were rotated away before "+to+" took them", "service", m.name)
+	m.missing = missing{said: time.Now()}
+}
+
+// ahead counts lines that cannot be sent yet, so that it is known how many they were if
+// they are removed.
+type ahead struct {
+	lines  *logs.Lines
+	cursor cursor
+	first  map[uint64]uint64 // the number of a file's first line, by its inode
+	missed bool              // some were removed before they were counted
+}
+
+// mostFiles is of how many files the numbers are kept.
+const mostFiles = 10_000
+
+// count reads ahead as far as there are lines.
+func (m *member) count(feed *logs.Feed) {
+	if m.grown = false; m.source.Dir == "" {
+		return
+	}
+	a := m.ahead
+	if a == nil {
+		a = &ahead{lines: feed.Lines(m.source, m.next.Place), cursor: m.next, first: map[uint64]uint64{}}
+		m.ahead = a
+	}
+	files := a.lines.Files()
+	for {
+		line, err := a.lines.Next()
+		if err != nil || line == nil {
+			break
+		}
+		a.missed = a.lines.Gone() || a.missed
+		if now := a.lines.Files(); now != files && len(a.first) < mostFiles {
+			files = now
+			a.first[a.lines.Position().Inode] = a.cursor.Seq
+		}
+		a.cursor.Seq++
+	}
+	a.lines.Rest()
+	m.tell()
+}
+
+// atEnd notes that all was read.
+func (m *member) atEnd() { m.due, m.ahead = false, nil }
