@@ -296,11 +296,11 @@ services: {web: {command: [x], user: nobody-here}, db: {command: [x], user: "100
 	if err == nil {
 		t.Fatal("no error")
 	}
-	want := `cannot start: env_file: cannot read DIR/top.env:2: "bad line" has no =; write NAME=value
-cannot start: env_file: cannot read DIR/top.env:4: "A B": a variable's name cannot hold a space
+	want := `cannot start: env_file: cannot read DIR/top.env:2: the line has no =; write NAME=value
+cannot start: env_file: cannot read DIR/top.env:4: a variable's name cannot hold a space
 cannot start: environment.T: cannot read DIR/none: no such file or directory
-cannot start: main.env_file: cannot read DIR/own.env:1: "also bad" has no =; write NAME=value
-cannot start: services.db.env_file: cannot read DIR/own.env:1: "also bad" has no =; write NAME=value
+cannot start: main.env_file: cannot read DIR/own.env:1: the line has no =; write NAME=value
+cannot start: services.db.env_file: cannot read DIR/own.env:1: the line has no =; write NAME=value
 cannot start: services.web: user "nobody-here" is not in /etc/passwd; add it there, or write a uid`
 	if got := strings.ReplaceAll(err.Error(), dir, "DIR"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

@@ -140,9 +140,11 @@ func envLine(line string) (name, value string, ok bool, fault string) {
 	name = strings.TrimSpace(name)
 	switch {
 	case !found:
-		return "", "", false, document.Quote(line) + " has no =; write NAME=value"
-	case service.CheckVariable(name) != "":
+		return "", "", false, "the line has no =; write NAME=value" // it may be a part of a secret
+	case service.Supervised(name):
 		return "", "", false, document.Quote(name) + ": " + service.CheckVariable(name)
+	case service.CheckVariable(name) != "":
+		return "", "", false, service.CheckVariable(name)
 	case strings.ContainsRune(value, 0):
 		return "", "", false, name + " holds a NUL byte"
 	}

@@ -117,14 +117,14 @@ func TestEnvironmentFaults(t *testing.T) {
 		{file("/dev/zero"), "cannot read /dev/zero for A: it is no regular file"},
 		{file(write(t, dir, "big", strings.Repeat("x", 131072))), "cannot read DIR/big for A: it has more than 131071 bytes"},
 		{file(write(t, dir, "nul", "a\x00b")), "cannot read DIR/nul for A: it holds a NUL byte"},
-		{env("A=1\nB\n"), `cannot read env_file DIR/6/x.env:2: "B" has no =; write NAME=value`},
-		{env("A B=1"), `cannot read env_file DIR/5/x.env:1: "A B": a variable's name cannot hold a space`},
+		{env("A=1\nB\n"), `cannot read env_file DIR/6/x.env:2: the line has no =; write NAME=value`},
+		{env("A B=1"), `cannot read env_file DIR/5/x.env:1: a variable's name cannot hold a space`},
 		{env("WATCHDOG_USEC=1"), `cannot read env_file DIR/15/x.env:1: "WATCHDOG_USEC": is set by rlminit itself; take it out`},
 		{env("A='x"), "cannot read env_file DIR/4/x.env:1: A's value has a quote that is not closed"},
 		{env(`A="wxyz\"`), "cannot read env_file DIR/9/x.env:1: A's value has a quote that is not closed"},
 		{env(`A="x" y`), "cannot read env_file DIR/7/x.env:1: A's value goes on behind its quotes; put the quotes around all of it"},
 		{env(`A="xyz"#`), "cannot read env_file DIR/8/x.env:1: A's value goes on behind its quotes; put the quotes around all of it"},
-		{env("A=1\nB\nC\nD=\n"), `cannot read env_file DIR/11/x.env:2: "B" has no =; write NAME=value (and one more fault)`},
+		{env("A=1\nB\nC\nD=\n"), `cannot read env_file DIR/11/x.env:2: the line has no =; write NAME=value (and one more fault)`},
 		{env("A=\x00"), "cannot read env_file DIR/3/x.env:1: A holds a NUL byte"},
 	} {
 		done := make(chan error, 1)

@@ -107,7 +107,10 @@ func (p *parser) gateways(n document.Node) {
 		case fault != "":
 			key.Fault("the name %s %s", document.Quote(name), fault)
 			return
-		case name == DefaultKind, name == "none":
+		case name == "none":
+			key.Fault("the name none is refused; give this kind another one")
+			return
+		case name == DefaultKind:
 			key.Fault("the name %s is taken: the section gateway is the kind default; give this one another name", document.Quote(name))
 			return
 		case value.Absent():

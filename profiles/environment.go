@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -27,7 +28,7 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 
 // Other is the profile.yaml that SetEnvironment would write.
 func (p Profile) Other(changes map[string]*string) ([]byte, error) {
-	if err := checkChanges(changes); err != nil {
+	if err := cmp.Or(checkChanges(changes), p.Fault); err != nil {
 		return nil, err
 	}
 	return overrides.Set(p.overridesPath(), p.overrides, overrides.Changes{Environment: changes})

@@ -125,6 +125,9 @@ func (f *furnisher) undo(made ...string) {
 // replace is Replace for one who holds the name's lock.
 func (f *furnisher) replace(dir string, text []byte) error {
 	file := below(dir, overridesFile)
+	if text == nil && f.tree.settings.Load().Marker == overridesFile {
+		text = []byte{} // what makes the directory a profile is not removed
+	}
 	if text == nil {
 		gone := below(dir, durable.TempName())
 		err := f.tree.home.RenameNew(file, gone)

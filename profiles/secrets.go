@@ -36,6 +36,12 @@ func (v *tree) sweepSecrets(sets *secrets.Sets, profiles []string) {
 	if len(profiles) == 0 {
 		return
 	}
+	holders := sets.Holders()
+	for _, name := range profiles {
+		if holders[name] {
+			sets.Tidy(name)
+		}
+	}
 	for _, name := range sets.Strays(profiles) {
 		if name != Default && ValidName(name) {
 			v.sweepSecretsOf(sets, name)

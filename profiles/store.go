@@ -49,7 +49,9 @@ func (s *Settings) beginning(kind string) Beginning {
 		return b
 	}
 	b := s.Beginning
-	b.Range = s.Ports
+	if kind == "" {
+		b.Range = s.Ports
+	}
 	return b
 }
 

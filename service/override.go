@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rlminit/internal/document"
 )
@@ -119,12 +120,18 @@ func overrides(d *Definition, others []string) (document.Fields, map[string]stri
 		fields[name] = func(document.Node) {}
 	}
 	refused := map[string]string{}
-	all["log"] = profileLog(&d.Log)
+	all["log"], all["stop"] = profileLog(&d.Log), profileStop(&d.Stop)
 	for name, set := range all {
 		off, may := own[name]
 		switch {
 		case may && off == nil:
-			fields[name] = set
+			fields[name] = func(n document.Node) {
+				if isNone(n) {
+					n.Fault("is none, and a gateway needs one; take it out for the kind's")
+					return
+				}
+				set(n)
+			}
 		case may:
 			fields[name] = orNone(set, func() { off(d, Default(d.Name)) })
 		case name != "limits" && name != "isolation" && !slices.Contains(others, name):
@@ -146,6 +153,23 @@ func orNone(set document.Setter, off func()) document.Setter {
 			document.OneOf(&word, "none")(n)
 		}
 		set(n)
+	}
+}
+
+// longestStop is how long a profile may have its gateway take to stop, where its kind does
+// not say more: who depends on it, or deletes it, waits for that.
+const longestStop = time.Minute
+
+// profileStop reads what a profile says of its stop.
+func profileStop(p *Stop) document.Setter {
+	return func(n document.Node) {
+		next, most := *p, max(p.Timeout, longestStop)
+		stop(&next)(n)
+		if next.Timeout > most {
+			at(n, "timeout").Fault("%s is above %s, which is the most that a profile may ask for", next.Timeout, most)
+			return
+		}
+		*p = next
 	}
 }
 

@@ -156,7 +156,7 @@ func secrets(t *terminal, cmd *cobra.Command, list []string) (map[string]string,
 			return nil, misused(cmd, "stdin is used for %s already; write --secret %s=FILE", stdin, name)
 		case source == "-":
 			stdin, from = name, cmd.InOrStdin()
-		case isFile && path != "", isRegular(source):
+		case isFile && path != "", isRegular(source), strings.HasPrefix(source, "/"), strings.HasPrefix(source, "./"), strings.HasPrefix(source, "../"):
 			file, err := os.Open(path)
 			if err != nil {
 				return nil, control.Failed("cannot read the secret %s: %v", name, err)
@@ -176,6 +176,7 @@ func secrets(t *terminal, cmd *cobra.Command, list []string) (map[string]string,
 	return values, nil
 }
 
+// isRegular tells whether there is a regular file.
 func isRegular(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

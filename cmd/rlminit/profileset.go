@@ -175,6 +175,9 @@ func (s *setting) many(ctx context.Context, t *terminal, ask control.SetProfiles
 		t.printf("nothing to change: %s so already\n", map[bool]string{true: "it is", false: "all are"}[len(done.Profiles) == 1])
 	}
 	if done.Operation == 0 {
+		if ask.Restart && len(done.Changed) == 0 {
+			t.printf("nothing to restart: all run with the values that they have\n")
+		}
 		if len(done.Outdated) > 0 {
 			t.printf("still with the old values, until restarted: %s\n", strings.Join(outdatedNames(done.Outdated), " "))
 		}
@@ -218,7 +221,7 @@ func (s *setting) tellWhoHasWhich(t *terminal, client *control.Client, done cont
 	}
 	var fresh, older, down []string
 	for _, is := range services {
-		if is.Profile == nil || !slices.ContainsFunc(done.Outdated, func(o control.OutdatedProfile) bool { return o.Name == *is.Profile }) {
+		if is.Profile == nil || is.Desired != "running" || is.Schedule != nil || !slices.Contains(done.Profiles, *is.Profile) {
 			continue
 		}
 		switch {

@@ -297,7 +297,7 @@ func nextOf(schedules map[string]control.Schedule) string {
 	if first == "" {
 		return ""
 	}
-	return first + " runs next at " + eventTime(*schedules[first].Next)
+	return first + " runs next at " + schedules[first].Next.Local().Format(time.DateTime)
 }
 
 // recurrence says when a scheduled service runs next, and what became of it last.

@@ -141,10 +141,22 @@ func (s *Sets) Save(profile string, secrets map[string]string) (changed bool, er
 	if err := s.dir.RenameNew(temp, versionDir(profile, number+1)); err != nil {
 		return false, err
 	}
-	if number > 0 {
-		s.discard(versionDir(profile, number))
-	}
+	s.Tidy(profile)
 	return true, nil
+}
+
+// Tidy removes what no longer counts of a profile's: a kill may have left it.
+func (s *Sets) Tidy(profile string) {
+	entries, err := s.dir.ReadDir(Home+"/"+profile, maxVersions)
+	if err != nil {
+		return // as a rule there is nothing
+	}
+	newest, _ := s.Version(profile)
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name); err == nil && n < newest {
+			s.discard(versionDir(profile, n))
+		}
+	}
 }
 
 // Begin gives who is about to take a name these secrets, and nothing of what lies

@@ -53,11 +53,20 @@ func newQueue(bounds func() Settings) queue {
 	for i := range q.lanes {
 		q.lanes[i] = lane{bounds: bounds, of: map[Owner]int{}}
 	}
+	q.lanes[laneSchedules].bounds = func() Settings {
+		b := bounds() // a profile writes its schedules itself: it has no more than a share of the lane
+		b.PerProfile = min(b.PerProfile, max(1, b.AtOnce/scheduleShare))
+		return b
+	}
 	q.lanes[laneHooks].bounds = func() Settings {
 		return Settings{AtOnce: hooksAtOnce, PerProfile: hooksAtOnce, Queue: hooksWaiting}
 	}
 	return q
 }
+
+// scheduleShare is which part of what may run at once for schedules one profile or service
+// may have.
+const scheduleShare = 4
 
 // lane is that of a job.
 func (q *queue) lane(t *task) *lane { return &q.lanes[laneOf(t)] }

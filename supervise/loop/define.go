@@ -155,6 +155,9 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 	if p.Later && u.older() != "" && !wasOlder {
 		v.records.outdated(u)
 	}
+	if u.active() && u.older() == "" {
+		restart = false // it began with what is in force again
+	}
 	u.fingerprint = p.Fingerprint // not before: a successor tells by it whether the machine knows
 	v.update([]*unit{u}, machine.Event{
 		Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: strings.TrimSuffix("definition changed: "+why, ": "), Actor: p.Actor,

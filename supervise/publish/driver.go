@@ -51,6 +51,7 @@ func New(s slots.Dir) *Driver {
 // writeStatus tells whether the file is as good as it will get: one whose slot is
 // gone, or not there yet, is written when there is one.
 func (p *Driver) writeStatus(name string, status Status) bool {
+	status.LastLines = nil // of its log, which not everybody may read who may read the file
 	content, err := json.Marshal(status)
 	if err == nil && p.Fail != nil {
 		err = p.Fail()

@@ -247,7 +247,7 @@ func (r *Profiles) checkKind(what control.CreateProfile) error {
 		if what.Kind != "" || what.Command != nil {
 			return control.BadRequest("cannot create %s: kind and command do not go with clone or restore, which bring theirs", what.Name)
 		}
-		return nil
+		return r.checkClone(g, what)
 	}
 	called := cmp.Or(what.Kind, config.DefaultKind)
 	switch {
@@ -259,6 +259,19 @@ func (r *Profiles) checkKind(what control.CreateProfile) error {
 		return control.BadRequest("cannot create %s: the kind %s has a command; one for each profile needs command: any in %s", what.Name, called, k.Section())
 	case len(what.Command) == 0 && k.AnyCommand && k.Template == "" && !what.ExistOK:
 		return control.BadRequest("cannot create %s: the kind %s has no command; add --command PROG ARG…", what.Name, called)
+	}
+	return nil
+}
+
+// checkClone refuses a clone that may not be of the kind of what it is made of.
+func (r *Profiles) checkClone(g *config.Gateway, what control.CreateProfile) error {
+	store := r.volume.Store()
+	if what.Clone == "" || store == nil {
+		return nil
+	}
+	p, err := store.Load(what.Clone)
+	if k := g.KindNamed(p.Kind()); err == nil && k != nil && !k.Allows(what.Name) {
+		return control.BadRequest("cannot create %s: the kind of %s is not for it: %s.profiles allows %s", what.Name, what.Clone, k.Section(), strings.Join(k.Profiles, ", "))
 	}
 	return nil
 }
@@ -484,6 +497,9 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 		if err := store.CheckRename(p.Name, what.To); err != nil {
 			return outcome, problemOf(err) // and nothing has been stopped
 		}
+		if err := r.runsAs(p, what.To); err != nil {
+			return outcome, err
+		}
 		if r.jobs != nil {
 			release, err := r.jobs.Reserve(p.Name, "renamed")
 			if err != nil {
@@ -509,6 +525,19 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 		}
 		return r.services.Await(ctx, renamed.Service(), true, what.Wait), nil
 	}
+}
+
+// runsAs refuses a name under which a gateway that runs could not be started again.
+func (r *Profiles) runsAs(p profiles.Profile, name string) error {
+	if is, there := r.services.Status(p.Service()); !there || is.PID == nil {
+		return nil
+	}
+	named := p
+	named.Name = name
+	if err := named.Valid(r.settings.Current()); err != nil {
+		return control.Conflict("profile %q is not renamed: its gateway runs, and could not be started as %s: %s", p.Name, name, profiles.Reason(err))
+	}
+	return nil
 }
 
 // Repair puts right whose the files of a profile are, and has its gateway go by what can

@@ -122,6 +122,9 @@ func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (
 	for _, c := range p.Changes {
 		k := Kept{Name: c.Name, Action: c.Action}
 		if f, ok := s.found[c.Name]; ok {
+			if f.Unread != "" { // what a rollback would need is not known
+				return nil, control.Conflict("nothing was touched: %s: %s", c.Name, f.Unread)
+			}
 			k.Before, k.Up = &f.Content, f.Up
 		}
 		if c.Kind == plan.KindConfiguration {

@@ -19,6 +19,8 @@ type Found struct {
 	Astray  string // what is wanted is not so: "failed: …"
 	Up      bool   // it is ready
 	Kept    bool   // it cannot be deleted
+	Unread  string // why its files cannot be read, so that Content is not known; "": it is
+	Down    bool   // it is to run, and is not up
 	Older   string // of what runs: which values it has had before, and has no more; "": none
 }
 

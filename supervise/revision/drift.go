@@ -1,6 +1,8 @@
 package revision
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"math"
 	"slices"
@@ -101,6 +103,9 @@ func (r *Revisions) applied() (d decided, err error) {
 			to = *begun.Rollback
 		}
 		doc, err := r.load(number)
+		if errors.Is(err, fs.ErrNotExist) {
+			return d, nil // it is too old to be kept, and so are those before it
+		}
 		if err != nil {
 			return d, control.Failed("cannot tell what revision %d has applied: %v", number, err)
 		}

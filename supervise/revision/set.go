@@ -57,14 +57,18 @@ func (v Values) Set(ctx context.Context, ask control.SetProfiles, by control.Act
 			return answer, err
 		}
 	}
-	if answer.Outdated, err = v.outdated(answer.Profiles); err != nil || len(answer.Outdated) == 0 || !ask.Restart {
+	var down []string
+	answer.Outdated, down, err = v.outdated(answer.Profiles)
+	names := down // which must be up before another is taken down
+	for _, o := range answer.Outdated {
+		if !slices.Contains(down, o.Name) {
+			names = append(names, o.Name)
+		}
+	}
+	if err != nil || len(names) == 0 || !ask.Restart {
 		return answer, err
 	}
-	names := make([]string, len(answer.Outdated))
-	for i, o := range answer.Outdated {
-		names[i] = o.Name
-	}
-	how := Restart{Rolling: ask.Rolling, Steady: milliseconds(ask.SteadyMS), Actor: by}
+	how := Restart{Rolling: cmp.Or(ask.Rolling, len(names)), Steady: milliseconds(ask.SteadyMS), Actor: by}
 	answer.Operation, err = v.Revisions.box.Restart(ctx, names, how)
 	return answer, err
 }
@@ -93,8 +97,12 @@ func (v Values) begin(ask control.SetProfiles, meant []string, by control.Actor)
 			return 0, nil, "", err
 		}
 	}
-	if len(s.faults) > 0 {
-		return 0, nil, "", control.BadRequest("nothing was touched: %s", strings.Join(s.faults, "; "))
+	if n := len(s.faults); n > 0 {
+		said := strings.Join(s.faults[:min(n, mostFaults)], "; ")
+		if n > mostFaults {
+			said += fmt.Sprintf("; and so on of %d more", n-mostFaults)
+		}
+		return 0, nil, "", control.BadRequest("nothing was touched: %s", said)
 	}
 	if ask.DryRun {
 		text, err = s.text()
@@ -106,6 +114,9 @@ func (v Values) begin(ask control.SetProfiles, meant []string, by control.Actor)
 	begun, err := r.start(s.doc, apply.RecordedBegun{UID: by.UID, Source: s.source(), Request: rand.Text()}, s.changes, control.Gating{})
 	return begun.Revision, s.changed, "", err
 }
+
+// mostFaults is of how many profiles it is said what is wrong with them.
+const mostFaults = 3
 
 // setting is a Set in the making.
 type setting struct {
@@ -126,13 +137,19 @@ func (s *setting) add(name string, decided decided) error {
 		return nil // it went this moment
 	}
 	after := Content{Text: f.Content.Text, State: f.Content.State, Secrets: maps.Clone(f.Content.Secrets)}
-	if len(s.ask.Environment) > 0 {
+	if f.Unread != "" {
+		s.faults = append(s.faults, name+": "+f.Unread)
+		return nil
+	}
+	if len(s.ask.Environment) > 0 || len(s.ask.Secrets) > 0 {
 		text, err := s.r.box.Other(f, s.ask.Environment)
 		if err != nil {
 			s.faults = append(s.faults, fmt.Sprintf("%s: %v", name, strings.ReplaceAll(err.Error(), "\n", "; ")))
 			return nil
 		}
-		after.Text = text
+		if len(s.ask.Environment) > 0 {
+			after.Text = text
+		}
 	}
 	if len(s.ask.Secrets) > 0 {
 		if after.Secrets == nil {
@@ -202,14 +219,21 @@ func (v Values) await(ctx context.Context, number int) error {
 	}
 }
 
-// outdated are those of some profiles that run with older values.
-func (v Values) outdated(names []string) ([]control.OutdatedProfile, error) {
-	list := []control.OutdatedProfile{}
+// outdated are those of some profiles that run with older values, and those that are to run
+// and are not up.
+func (v Values) outdated(names []string) (older []control.OutdatedProfile, down []string, err error) {
+	older = []control.OutdatedProfile{}
 	all, err := v.Revisions.box.Profiles()
 	for _, f := range all {
-		if f.Older != "" && slices.Contains(names, f.Name) {
-			list = append(list, control.OutdatedProfile{Name: f.Name, Why: f.Older})
+		if !slices.Contains(names, f.Name) {
+			continue
+		}
+		if f.Older != "" {
+			older = append(older, control.OutdatedProfile{Name: f.Name, Why: f.Older})
+		}
+		if f.Down {
+			down = append(down, f.Name)
 		}
 	}
-	return list, err
+	return older, down, err
 }

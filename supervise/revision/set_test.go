@@ -221,7 +221,7 @@ func TestSetKilledAnywhere(t *testing.T) {
 		if err != nil {
 			t.Fatalf("round %d: the same again: %v", i, err)
 		}
-		left, err := Values{last}.outdated(done.Profiles)
+		left, _, err := Values{last}.outdated(done.Profiles)
 		if err != nil || len(left) > 0 {
 			t.Fatalf("round %d: still outdated: %v %v", i, left, err)
 		}

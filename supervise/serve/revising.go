@@ -87,6 +87,7 @@ func observe(u *View, p profiles.Profile) revision.Found {
 	}
 	if p.Fault != nil {
 		f.Fault = profiles.Reason(p.Fault)
+		f.Unread = f.Fault
 	}
 	if u == nil { // at rest, as a rule
 		if f.Content.State == service.IntentNone {
@@ -102,6 +103,7 @@ func observe(u *View, p profiles.Profile) revision.Found {
 	f.Older = u.Older
 	f.Up = u.State.Phase == machine.Running && u.State.Health != machine.Unhealthy
 	on := u.State.Want == machine.WantUp
+	f.Down = on && !f.Up && u.Definition.Schedule == nil
 	switch {
 	case u.Definition.Schedule != nil: // when it runs is the schedule's
 	case u.Desired == service.Running && st.State == "failed":
@@ -251,7 +253,8 @@ func (s *Revised) Meant(names []string, kind string) (meant []string, err error)
 	return meant, nil
 }
 
-// Other is revision.Box's. A fault that was there before is none of this change's.
+// Other is revision.Box's. One that has a fault already is refused too: nobody could tell
+// whether it runs with the new values.
 func (s *Revised) Other(f revision.Found, environment map[string]*string) ([]byte, error) {
 	store, err := s.Registry.Profiles.Store()
 	if err != nil {
@@ -262,10 +265,10 @@ func (s *Revised) Other(f revision.Found, environment map[string]*string) ([]byt
 		return nil, err
 	}
 	text, err := p.Other(environment)
-	if err != nil || p.Valid(s.Settings.Current()) != nil {
-		return text, err
+	if err == nil {
+		err = p.With(text).Valid(s.Settings.Current())
 	}
-	return text, p.With(text).Valid(s.Settings.Current())
+	return text, err
 }
 
 // Announce and Withdraw are revision.Box's.

@@ -287,7 +287,7 @@ func BootMakesEnvironment(t *testing.T, start New) {
 		t.Errorf("exit code %d, printed %q", got, b.Printed())
 	}
 	b = start(t, box.Spec{Config: config("MADE"), Main: main})
-	if got := exitCode(b); got != 78 || !strings.Contains(b.Printed(), `/made.env:1: "MADE" has no =`) {
+	if got := exitCode(b); got != 78 || !strings.Contains(b.Printed(), `/made.env:1: the line has no =`) {
 		t.Errorf("exit code %d, printed %q", got, b.Printed())
 	}
 }

@@ -35,7 +35,7 @@ func configurations(t *testing.T, page string) map[string]string {
 	blocks := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(string(content), -1) {
 		block := regexp.MustCompile(`(?m)^    `).ReplaceAllString(m, "")
-		if key := regexp.MustCompile(`^(main|gateway|services|apply):\n`).FindStringSubmatch(block); key != nil {
+		if key := regexp.MustCompile(`^(main|gateways?|services|apply):\n`).FindStringSubmatch(block); key != nil {
 			name := key[1]
 			if name == "gateway" && blocks[name] != "" { // there can be but one
 				name = "another gateway"
@@ -68,7 +68,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 	}
 	t.Run("configuration.md", func(t *testing.T) {
 		t.Parallel()
-		b := Start(t, box.Spec{Config: whole(t, "configuration.md", "main", "gateway", "services"), Main: []string{"gateway", "run"}})
+		b := Start(t, box.Spec{Config: whole(t, "configuration.md", "main", "gateway", "gateways", "services"), Main: []string{"gateway", "run"}})
 		b.Await("gateway-default", "running")
 		b.Await("migrate", "exited")
 		b.AwaitThat("web", "misses its secret", func(s control.Service) bool {
@@ -85,7 +85,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 	for args, want := range map[string]string{"chat a": "agent got chat a\n", "doctor": "agent got doctor\n", "echo x": "x\n"} {
 		t.Run("configuration.md, "+args, func(t *testing.T) {
 			t.Parallel()
-			b := Start(t, box.Spec{Config: whole(t, "configuration.md", "main", "gateway", "services"), Main: strings.Fields(args)})
+			b := Start(t, box.Spec{Config: whole(t, "configuration.md", "main", "gateway", "gateways", "services"), Main: strings.Fields(args)})
 			if code, err := b.Ended(answerTimeout); err != nil || code != 0 || !strings.Contains(b.Printed(), want) {
 				t.Errorf("exit code %d, %v, printed %q", code, err, b.Printed())
 			}
