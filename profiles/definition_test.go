@@ -147,3 +147,22 @@ func TestWithoutAPortTheReasonSaysSo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A profile of a kind that is not there keeps its port, and gets none.
+func TestNoKindNoPort(t *testing.T) {
+	v := newVolume(t, func(s *Settings) {
+		s.Kinds = map[string]Beginning{"off": {}, "on": {Range: PortRange{First: 9500, Last: 9509}}}
+	})
+	v.create("had", Creation{Kind: "on"})
+	v.create("none", Creation{Kind: "off"})
+	had := v.list()["had"].Port
+	if had < 9500 || had > 9509 || v.list()["none"].Port != 0 {
+		t.Fatalf("ports %d and %d", had, v.list()["none"].Port)
+	}
+	settings := *v.tree.settings.Load()
+	settings.Kinds = nil
+	v.Configure(settings)
+	if list := v.list(); list["had"].Port != had || list["none"].Port != 0 {
+		t.Errorf("without the kinds: ports %d and %d", list["had"].Port, list["none"].Port)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -202,4 +203,28 @@ func TestOrphanedSecretsAreSwept(t *testing.T) {
 	must(t, os.Rename(v.path("profiles"), v.path("elsewhere")))
 	boot()
 	v.keeps("alice", "bob")
+}
+
+// What a kill has left of earlier secrets goes with the next ones, or at the next boot.
+func TestSecretsOfBeforeAreRemoved(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Secrets: map[string]string{"A": "1"}})
+	left := func() int {
+		entries, err := os.ReadDir(v.path(".rlminit/secrets/alice"))
+		must(t, err)
+		return len(entries)
+	}
+	for _, again := range []func(){
+		func() { _, err := v.SetSecrets("alice", map[string]string{"A": "3"}); must(t, err) },
+		func() { v.tree.sweepSecrets(v.Secrets, []string{"alice"}) },
+	} {
+		number, err := v.Secrets.Version("alice")
+		must(t, err)
+		must(t, os.Rename(v.path(".rlminit/secrets/alice/"+strconv.Itoa(number)), v.path(".rlminit/secrets/alice/9")))
+		must(t, os.Mkdir(v.path(".rlminit/secrets/alice/8"), 0o700))
+		must(t, os.Mkdir(v.path(".rlminit/secrets/alice/2"), 0o700))
+		if again(); left() != 1 {
+			t.Errorf("%d are left", left())
+		}
+	}
 }

@@ -35,3 +35,28 @@ func TestLanesTakeNoRoomOfEachOther(t *testing.T) {
 		}
 	}
 }
+
+// A profile, which writes its schedules itself, has no more than a share of the turns of
+// all schedules.
+func TestSchedulesOfOneLeaveTurnsToOthers(t *testing.T) {
+	q := newQueue(func() Settings { return Settings{AtOnce: 8, PerProfile: 8, Queue: 100} })
+	q.open = true
+	of := func(profile string) *task {
+		return newTask("", kindSchedule, nil, control.RunJob{Command: []string{"true"}, Profile: profile})
+	}
+	for range 20 {
+		q.enter(of("greedy"))
+	}
+	for i := range 2 {
+		if q.next() == nil {
+			t.Fatalf("turn %d is not given", i)
+		}
+	}
+	if one := q.next(); one != nil {
+		t.Errorf("%+v has a third turn", one.spec.Request)
+	}
+	other := of("other")
+	if q.enter(other); q.next() != other {
+		t.Error("another has no turn")
+	}
+}

@@ -294,7 +294,11 @@ func (l *life) Room() error {
 
 func (l *life) Load(number int) ([]byte, error) {
 	defer l.enter()()
-	return l.files[number], nil
+	data, kept := l.files[number]
+	if !kept {
+		return nil, fmt.Errorf("its contents are kept no longer: %w", fs.ErrNotExist)
+	}
+	return data, nil
 }
 
 func newVolume() *volume {

@@ -228,3 +228,29 @@ func TestSetKilledAnywhere(t *testing.T) {
 	}
 	t.Logf("figure: 200 rounds of kills: %v", ends)
 }
+
+// Revisions of which the contents are kept no longer keep nobody from setting, nor drift
+// from being told.
+func TestSetAfterMany(t *testing.T) {
+	v := newVolume()
+	r := v.live(0).revisions()
+	for i := range 5 {
+		ask := control.SetProfiles{Environment: map[string]*string{"V": new(fmt.Sprint(i))}}
+		if _, err := (Values{r}).Set(t.Context(), ask, control.Actor{}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			v.mu.Lock()
+			delete(v.files, 1)
+			delete(v.files, 2)
+			v.mu.Unlock()
+		}
+	}
+	if d, err := r.Drift(); err != nil || d.Revision != 5 {
+		t.Errorf("%v %+v", err, d)
+	}
+	back, err := r.Rollback(control.RollbackRequest{Request: "back"}, 0)
+	if end := finish(t, r, back, err); end.State != control.RevisionApplied || !strings.Contains(string(v.snapshot()["bob"].Text), `V: "3"`) {
+		t.Errorf("%+v %s", end, v.snapshot()["bob"].Text)
+	}
+}

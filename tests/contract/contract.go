@@ -163,6 +163,7 @@ var All = []Test{
 	{Name: "ManyAreSet", Run: ManyAreSet, Root: true},
 	{Name: "SchedulesBeside", Run: SchedulesBeside},
 	{Name: "AppliedInOrder", Run: AppliedInOrder, Root: true},
+	{Name: "SetsLeaveWhatTheyCannotRead", Run: SetsLeaveWhatTheyCannotRead, Root: true},
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},

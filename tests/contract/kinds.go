@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -375,4 +376,54 @@ func AppliedInOrder(t *testing.T, start New) {
 		t.Errorf("what needs somebody who is not there: %s", r)
 	}
 	b.Await("gateway-other", "running")
+}
+
+// SetsLeaveWhatTheyCannotRead: a set touches nobody where it cannot read one of them, and a
+// rolling restart that is asked for again takes nobody else down.
+func SetsLeaveWhatTheyCannotRead(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: kinds("")})
+	b.Must("profile", "create", "a", "b", "c", "--kind", "web")
+	file := b.Home() + "/profiles/b/profile.yaml"
+	before := b.Shell(box.Root, `cat "`+file+`"`)
+	for _, spoil := range []string{"chown 0:0 F && chmod 600 F", "mv F F.kept && mkfifo F", "mv F F.kept && head -c 300000 /dev/zero | tr '\\0' '#' >F"} {
+		b.Shell(box.Root, strings.ReplaceAll(spoil, "F", `"`+file+`"`))
+		for _, what := range [][]string{{"V=1"}, {"--secret", "T=" + b.Home() + "/profiles/a/profile.yaml"}} {
+			if r := b.As(box.Root, append([]string{"rlminit", "profile", "set", "*"}, what...)...); r.Code == 0 || !strings.Contains(r.Err, "nothing was touched: b: ") {
+				t.Errorf("%s, %v: %s", spoil, what, r)
+			}
+		}
+		b.Shell(box.Root, strings.ReplaceAll(`if [ -e F.kept ]; then rm F; mv F.kept F; fi; chown 1000:1000 F`, "F", `"`+file+`"`))
+		if is := b.Shell(box.Root, `cat "`+file+`"`); is != before {
+			t.Fatalf("after %s the file is %q", spoil, is)
+		}
+	}
+	pid := func(name string) int { return *b.Await("gateway-"+name, "running").PID }
+	pids := []int{pid("a"), pid("b"), pid("c")}
+	b.Must("profile", "set", "*", "COLOUR=green")
+	b.Must("rollback", "--steady", "100ms", "--exit-zero")
+	if now := []int{pid("a"), pid("b"), pid("c")}; !slices.Equal(now, pids) || b.Status()["gateway-a"].Outdated {
+		t.Errorf("who never had the values was restarted: %v, %v", pids, now)
+	}
+	for _, why := range []string{"with the new values, and not up: a\n", "stopped at a: it is failed", "stopped at a: it is failed"} {
+		r := b.Run("profile", "set", "*", "BOOM=1", "--rolling", "--steady", "200ms")
+		if r.Code != 8 || !strings.Contains(r.Err, why) {
+			t.Errorf("%s", r)
+		}
+		if now := []int{pid("b"), pid("c")}; !slices.Equal(now, pids[1:]) {
+			t.Fatalf("another one was taken down: %v, %v", pids[1:], now)
+		}
+	}
+	if r := b.Run("profile", "set", "*", "BOOM=1", "--restart", "--steady", "200ms"); r.Code != 8 {
+		t.Errorf("all at once: %s", r)
+	}
+	b.Must("rollback", "--steady", "100ms", "--exit-zero")
+	pid("a")
+
+	// A gateway that runs keeps its name where it could not be started with another.
+	b.Write(box.Service, file, "kind: gone\n")
+	b.Fails(17, `profile "b" is not renamed: its gateway runs, and could not be started as d: `, "profile", "rename", "b", "d")
+	pid("b")
+	b.Must("profile", "create", "team-a", "--kind", "script", "--command", "sleep", "1000000")
+	b.Fails(17, `profile "team-a" is not renamed`, "profile", "rename", "team-a", "other")
+	b.Fails(2, "the kind of team-a is not for it", "profile", "clone", "team-a", "other")
 }
