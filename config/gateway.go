@@ -534,15 +534,20 @@ func profilePatterns(p *[]string) document.Setter {
 			n.Fault(`is empty; write the names of profiles, which may be patterns, such as [team-*]`)
 			return
 		}
-		document.List(p, func(item document.Node) (string, bool) {
-			s, good := item.Text()
-			if _, err := path.Match(s, ""); good && (err != nil || s == "") {
-				item.Fault("%s is no pattern; write a name, or one such as team-*", document.Quote(s))
-				good = false
-			}
-			return s, good
-		})(n)
+		patternsOfNames(p)(n)
 	}
+}
+
+// patternsOfNames reads names, which may be patterns of path.Match.
+func patternsOfNames(p *[]string) document.Setter {
+	return document.List(p, func(item document.Node) (string, bool) {
+		s, good := item.Text()
+		if _, err := path.Match(s, ""); good && (err != nil || s == "") {
+			item.Fault("%s is no pattern; write a name, or one such as team-*", document.Quote(s))
+			good = false
+		}
+		return s, good
+	})
 }
 
 // fileName reads the name of a file, without a directory.

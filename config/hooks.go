@@ -167,7 +167,7 @@ func (p *parser) hooks(n document.Node) {
 		document.Fields{
 			"name":     hookName(&h.Name),
 			"on":       hookOn(&h.On),
-			"services": document.Strings(&h.Services),
+			"services": patternsOfNames(&h.Services),
 			"command":  d.Fields()["command"],
 			"timeout":  document.Duration(&h.Timeout, time.Millisecond),
 		}.Read(item)

@@ -55,7 +55,10 @@ func (y *Tally) count(kind string, state job.Status) {
 // say writes a line, once a minute for each cause.
 func (y *Tally) say(t *task, now time.Time) {
 	what, why := strings.Join(redact.Command(t.spec.Request.Command), " "), t.whyFailed()
-	if t.spec.Kind == kindSchedule {
+	switch {
+	case t.spec.Hook != "":
+		what = t.spec.Hook + ": " + what
+	case t.spec.Kind == kindSchedule:
 		what = ownerOf(&t.spec.Request).Name()
 	}
 	cause := t.spec.Kind + "\x00" + what + "\x00" + why

@@ -60,13 +60,8 @@ func (h *JobHost) used(names []string) (all []hooks.Service) {
 			}
 			all = append(all, s)
 		}
-		for _, name := range names {
-			if u := now.Find(name); u != nil {
-				add(u)
-			}
-		}
-		if len(names) == 0 {
-			for u := range now.All() {
+		for u := range now.All() {
+			if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return matches(name, u.Name, u.Definition.Profile) }) {
 				add(u)
 			}
 		}

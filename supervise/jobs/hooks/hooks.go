@@ -17,6 +17,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -374,7 +375,7 @@ func on(hook *config.Hook, e event) bool {
 }
 
 // concerns tells whether a hook is about a service, or the profile or service of a job. A
-// gateway may be named by its profile, as in commands.
+// gateway may be named by its profile, and each by a pattern, as in commands.
 func concerns(hook *config.Hook, e event) bool {
 	names := []string{e.Service}
 	if profile, ofProfile := strings.CutPrefix(e.Service, service.GatewayPrefix); ofProfile {
@@ -383,7 +384,12 @@ func concerns(hook *config.Hook, e event) bool {
 	if e.Profile != "" {
 		names = append(names, e.Profile, service.GatewayPrefix+e.Profile)
 	}
-	return len(hook.Services) == 0 || slices.ContainsFunc(hook.Services, func(of string) bool { return of != "" && slices.Contains(names, of) })
+	return len(hook.Services) == 0 || slices.ContainsFunc(hook.Services, func(of string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			fits, err := path.Match(of, name)
+			return name != "" && fits && err == nil
+		})
+	})
 }
 
 // perMinute is how often one hook is run: one that brings about what triggers it must not

@@ -20,6 +20,9 @@ func TestConcerns(t *testing.T) {
 		{[]string{"gateway-alice"}, event{Service: "gateway-alice"}, true},
 		{[]string{"alice"}, event{Service: "alice-two"}, false},
 		{[]string{"gateway-web"}, event{Service: "web"}, false},
+		{[]string{"gateway-*"}, event{Service: "gateway-alice"}, true},
+		{[]string{"al*"}, event{Service: "gateway-alice"}, true},
+		{[]string{"*"}, event{}, false},
 		// Of a job.
 		{[]string{"alice"}, event{Profile: "alice"}, true},
 		{[]string{"gateway-alice"}, event{Profile: "alice"}, true},
