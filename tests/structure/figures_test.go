@@ -12,7 +12,7 @@ import (
 const (
 	// 70388 and 453804 before kinds, profile set for many, schedules, thresholds, log.redact and log.forward.
 	totalMost    = 75650
-	nodesMost    = 489000 // of the syntax tree: shorter lines count for nothing
+	nodesMost    = 489100 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
