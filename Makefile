@@ -89,7 +89,7 @@ test-ns: go ## the real binary in PID namespaces, without Docker
 
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
-	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order)' ./tests/ns
+	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order|Kinds)' ./tests/ns
 
 .PHONY: chaos
 chaos: go ## kills of both tiers, a full /run and volume, a disk that fails, no inotify, a second container and clients at once, for CHAOS (10m), with CHAOS_SEED; prints what was lost, which is nothing

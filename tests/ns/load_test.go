@@ -23,6 +23,7 @@ func TestLoad(t *testing.T) {
 	}
 	t.Run("Massacre", func(t *testing.T) { load.Massacre(t, Start, services, kills) })
 	t.Run("Order", func(t *testing.T) { load.Order(t, Start, services, 10) })
+	t.Run("Kinds", func(t *testing.T) { load.Kinds(t, Start, services, max(services/20, 1)) })
 }
 
 // footprint is what a process holds.
