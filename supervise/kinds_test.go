@@ -71,6 +71,15 @@ func TestKindsInEveryGraph(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	stop := func() { // and wait: a start that comes before the end of a stop takes it back
+		all("stop")
+		for _, name := range names {
+			p.eventually(name+" is down", func() (bool, any) {
+				got, _ := p.state("gateway-" + name)
+				return got == "stopped" || got == "failed", got
+			})
+		}
+	}
 	kinds := [3]string{"", "web", "gone"}
 	rounds := 0
 	for g := range graph(1 << 9) {
@@ -126,19 +135,13 @@ func TestKindsInEveryGraph(t *testing.T) {
 			}
 			reload(withoutWeb)
 			check("the kind is gone", now)
-			all("stop")
-			for _, name := range names {
-				p.eventually(name+" is down", func() (bool, any) {
-					got, _ := p.state("gateway-" + name)
-					return got == "stopped" || got == "failed", got
-				})
-			}
+			stop()
 
 			// And comes back, as another command.
 			reload(fmt.Sprintf(withWeb, "web2"))
 			all("start")
 			check("the kind is back", failed)
-			all("stop")
+			stop()
 		}
 	}
 	t.Logf("figure: %d rounds", rounds)
