@@ -251,7 +251,7 @@ func TestFaults(t *testing.T) {
 		{"log: {max_size: 1m}", `2: log.max_size: "1m" is ambiguous; write 1MiB (powers of 1024) or 1MB (of 1000)`},
 		{"log: {redact: secrets}", `2: log.redact: "secrets" is a string; write [secrets]`},
 		{"log:\n  redact:\n  - '('", `4: log.redact[0]: "(" is no regular expression: missing closing ): ` + "`(`" + `; write secrets, or one of RE2, such as sk-([a-z0-9]+)`},
-		{"log: {redact: ['x*']}", `2: log.redact[0]: "x*" matches an empty text, and so everywhere; write + for *`},
+		{"log: {redact: ['x*']}", `2: log.redact[0]: "x*" can match an empty text, in which nothing is to be masked; write + for *`},
 		{"log: {forward: tcp:a:1}", `2: log.forward: "tcp:a:1" is no mapping; write {to: tcp:a:1}`},
 		{"log: {forward: {format: json}}", `2: log.forward: to is missing; write {to: tcp:127.0.0.1:6514}, unix:/dev/log or stdout`},
 		{"log: {forward: {to: udp:a:1}}", `2: log.forward.to: "udp:a:1" is no destination; write stdout, unix:/run/vector.sock or tcp:127.0.0.1:6514`},

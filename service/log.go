@@ -39,7 +39,11 @@ func profileLog(p *Log) document.Setter {
 // patterns reads a list of what is masked in place of the one that is there.
 func patterns(p *[]string) document.Setter {
 	return func(n document.Node) {
-		if list, _, ok := readPatterns(n, nil); ok {
+		list, size, ok := readPatterns(n, nil)
+		switch {
+		case ok && size > redact.MostProgram:
+			n.Fault("the patterns are too costly together (%d steps, at most %d); repeat less, + for {20,}", size, redact.MostProgram)
+		case ok:
 			*p = list
 		}
 	}

@@ -19,9 +19,14 @@ const (
 	MostPatterns  = 32
 	MostPattern   = 512  // bytes of one
 	MostInAll     = 2000 // bytes of all, each with one more
-	MostProgram   = 1000 // instructions of one
+	MostProgram   = 1000 // instructions of one, and of those of a list
 	separator     = "\n"
 	searchedAtOne = 64 << 10
+
+	// mostWork bounds what the matches of a line cost: a match may cost the line's length
+	// times the patterns' instructions, and a line may have a match at each of its bytes.
+	mostWork     = 1 << 27
+	fewestOfLine = 4 // matches of a pattern that are found in any line
 )
 
 // Lines masks what is secret in lines of output. Nobody changes one.
@@ -29,6 +34,7 @@ type Lines struct {
 	source   string
 	secrets  bool
 	patterns []*regexp.Regexp
+	size     int // instructions of all patterns
 }
 
 // span is a part of a line: what was found begins at at, and of it from up to to is
@@ -58,10 +64,27 @@ func CheckPattern(pattern string) (size int, fault string) {
 	if size = len(program.Inst); size > MostProgram {
 		return size, fmt.Sprintf("is too costly for every line (%d steps, at most %d); repeat less, + for {20,}", size, MostProgram)
 	}
-	if matched, _ := regexp.MatchString(pattern, ""); matched {
-		return size, "matches an empty text, and so everywhere; write + for *"
+	if matchesEmpty(parsed) {
+		return size, "can match an empty text, in which nothing is to be masked; write + for *"
 	}
 	return size, ""
+}
+
+// matchesEmpty tells whether a match of a pattern can have no bytes.
+func matchesEmpty(p *syntax.Regexp) bool {
+	switch p.Op {
+	case syntax.OpNoMatch, syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return false
+	case syntax.OpPlus, syntax.OpCapture:
+		return matchesEmpty(p.Sub[0])
+	case syntax.OpRepeat:
+		return p.Min == 0 || matchesEmpty(p.Sub[0])
+	case syntax.OpConcat:
+		return !slices.ContainsFunc(p.Sub, func(s *syntax.Regexp) bool { return !matchesEmpty(s) })
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(p.Sub, matchesEmpty)
+	}
+	return true // *, ?, and what looks at a place alone: ^ $ \b
 }
 
 // made are those that were made lately: a thousand services have the same.
@@ -99,7 +122,8 @@ func LinesOf(source string) (*Lines, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot mask by %q: %w", pattern, err)
 		}
-		l.patterns = append(l.patterns, p)
+		size, _ := CheckPattern(pattern)
+		l.patterns, l.size = append(l.patterns, p), l.size+size
 	}
 	const most = 256
 	if made.by == nil || len(made.by) >= most {
@@ -167,17 +191,35 @@ func (l *Lines) find(line []byte, spans []span) []span {
 		spans = findSecrets(line, spans)
 	}
 	for _, p := range l.patterns {
-		for _, m := range p.FindAllSubmatchIndex(line, -1) {
-			s := span{m[0], m[0], m[1]}
-			if len(m) > 2 {
-				s.from, s.to = m[2], m[3] // -1 where the group is in no part of the match
-			}
-			if s.from < s.to {
+		matches := p.FindAllSubmatchIndex(line, l.most(line))
+		for _, m := range matches {
+			if s := masked(m); s.from < s.to {
 				spans = append(spans, s)
+			}
+		}
+		if n := len(matches); n > 0 && n == l.most(line) {
+			if end := matches[n-1][1]; end < len(line) {
+				spans = append(spans, span{end, end, len(line)})
 			}
 		}
 	}
 	return spans
+}
+
+// most is how many matches of a pattern are looked for in a line. What follows the last one
+// is masked as a whole.
+func (l *Lines) most(line []byte) int {
+	return max(fewestOfLine, mostWork/(max(l.size, 1)*max(len(line), 1)))
+}
+
+// masked is the part of a match that is masked: the first group that is in it, or all.
+func masked(match []int) span {
+	for i := 2; i < len(match); i += 2 {
+		if match[i] >= 0 {
+			return span{match[0], match[i], match[i+1]}
+		}
+	}
+	return span{match[0], match[0], match[1]}
 }
 
 // merged are spans in order, those that touch as one.

@@ -3,11 +3,11 @@ package redact
 import "bytes"
 
 // What the set of patterns by name finds is found by hand, not by a regular expression,
-// which would cost twenty times as much for each line of a log: one pass looks for =, :
-// and blanks, and what stands before one tells whether what follows is secret.
+// which would cost twenty times as much for each line of a log: one pass looks for =, :,
+// blanks and --, and what stands beside one tells whether what follows is secret.
 
 // stops are the bytes at which one looks twice.
-var stops = [256]bool{'=': true, ':': true, ' ': true, '\t': true}
+var stops = [256]bool{'=': true, ':': true, ' ': true, '\t': true, '-': true}
 
 func findSecrets(line []byte, spans []span) []span {
 	for i := 0; i < len(line); i++ {
@@ -19,6 +19,8 @@ func findSecrets(line []byte, spans []span) []span {
 		switch {
 		case c == ' ' || c == '\t':
 			s = afterBearer(line, i)
+		case c == '-':
+			s = afterFlag(line, i)
 		case c == ':' && i+2 < len(line) && line[i+1] == '/' && line[i+2] == '/':
 			s = passwordOfURL(line, i+3)
 		default:
@@ -39,29 +41,63 @@ func afterBearer(line []byte, i int) span {
 	if at < 0 || line[i-1]|0x20 != 'r' || !bytes.EqualFold(line[at:i], []byte(word)) || at > 0 && letter(line[at-1]) {
 		return span{}
 	}
-	from := skipBlanks(line, i)
-	return span{at, from, endOfWord(line, from)}
+	from, to := valueAt(line, skipBlanks(line, i))
+	return span{at, from, to}
 }
 
-// passwordOfURL is that of the URL whose authority begins at i.
-func passwordOfURL(line []byte, i int) span {
-	colon := -1
-	for j := i; j < len(line); j++ {
-		switch line[j] {
-		case ':':
-			if colon < 0 {
-				colon = j
-			}
-		case '@':
-			if colon >= 0 {
-				return span{i, colon + 1, j}
-			}
-			return span{}
-		case '/', '?', '#', ' ', '\t', '"', '\'', '<', '>':
-			return span{}
-		}
+// afterFlag is the word after the flag whose -- begins at i: --password S.
+func afterFlag(line []byte, i int) span {
+	if i+2 >= len(line) || line[i+1] != '-' || i > 0 && line[i-1] > ' ' && !quote(line[i-1]) {
+		return span{}
 	}
-	return span{}
+	end := i + 2
+	for end < len(line) && nameByte(line[end]) {
+		end++
+	}
+	from := skipBlanks(line, end)
+	kind := secretName(line[i+2 : end])
+	if from == end || from == len(line) || line[from] == '-' || kind == plain {
+		return span{}
+	}
+	from, to := valueAt(line, from)
+	if kind == counted && digits(line[from:to]) {
+		return span{}
+	}
+	return span{i, from, to}
+}
+
+// passwordOfURL is that of the URL whose authority begins at i. It ends at the last @ of the
+// authority. A password with / ? or # in it, which a URL has encoded (RFC 3986), is seen
+// unless it looks like a port.
+func passwordOfURL(line []byte, i int) span {
+	authority := i + indexAny(line[i:], "/?#")
+	if s := passwordBefore(line[:authority], i); s.from < s.to {
+		return s
+	}
+	colon := bytes.IndexByte(line[i:authority], ':')
+	if colon < 0 || line[i] == '[' || digits(line[i+colon+1:authority]) || bytes.IndexByte(line[i:authority], '@') >= 0 {
+		return span{}
+	}
+	return passwordBefore(line, i)
+}
+
+// passwordBefore is what stands between the first : and the last @ of the text at i, which a
+// blank, a quote or an angle ends.
+func passwordBefore(line []byte, i int) span {
+	text := line[i : i+indexAny(line[i:], " \t\"'`<>\x1b")]
+	colon, at := bytes.IndexByte(text, ':'), bytes.LastIndexByte(text, '@')
+	if colon < 0 || at < colon {
+		return span{}
+	}
+	return span{i, i + colon + 1, i + at}
+}
+
+// indexAny is where the first of some bytes is, or the text's end.
+func indexAny(text []byte, bytesOf string) int {
+	if i := bytes.IndexAny(text, bytesOf); i >= 0 {
+		return i
+	}
+	return len(text)
 }
 
 // afterName is the value of the name before the = or : at i, if that is one of a secret.
@@ -77,18 +113,19 @@ func afterName(line []byte, i int) span {
 		return span{}
 	}
 	from := i + 1
-	if from < len(line) && (line[from] == line[i] || line[i] == ':' && line[from] == '=') {
-		return span{} // ==, ::; the = of := comes next
-	}
-	if line[i] == '=' && from < len(line) && line[from] == '>' {
+	for line[i] == '=' && from < len(line) && (line[from] == '=' || line[from] == '>') { // ==, =>
 		from++
 		spaced = true
 	}
-	if spaced || line[i] == ':' {
-		from = skipBlanks(line, from)
+	if from < len(line) && line[i] == ':' && (line[from] == ':' || line[from] == '=') {
+		return span{} // the = of := comes next
+	}
+	if blanks := skipBlanks(line, from); spaced || line[i] == ':' || !assigns(line, blanks) {
+		from = blanks
 	}
 	if kind == header {
-		from = afterScheme(line, from)
+		from, to := credentials(line, from)
+		return span{at, from, to}
 	}
 	from, to := valueAt(line, from)
 	if kind == counted && digits(line[from:to]) {
@@ -97,8 +134,17 @@ func afterName(line []byte, i int) span {
 	return span{at, from, to}
 }
 
+// assigns tells whether the word at a place is a NAME=value.
+func assigns(line []byte, at int) bool {
+	end := at
+	for end < len(line) && nameByte(line[end]) {
+		end++
+	}
+	return end > at && end < len(line) && line[end] == '='
+}
+
 // nameBefore is where the name before i stands: one of letters, digits, _ . and -, which
-// may be in quotes.
+// may be in quotes, and in a color.
 func nameBefore(line []byte, i int) (at, end int) {
 	end = i
 	if end > 0 && line[i] == '=' && line[end-1] == ':' {
@@ -107,17 +153,50 @@ func nameBefore(line []byte, i int) (at, end int) {
 	for end > 0 && (line[end-1] == ' ' || line[end-1] == '\t') {
 		end--
 	}
+	end = beforeColor(line, end)
 	if end > 0 && quote(line[end-1]) {
 		for end--; end > 0 && line[end-1] == '\\'; {
 			end--
 		}
 	}
+	end = beforeColor(line, end)
 	const most = 128
 	at = end
-	for at > 0 && end-at < most && (letter(line[at-1]) || line[at-1] == '_' || line[at-1] == '-' || line[at-1] == '.' || '0' <= line[at-1] && line[at-1] <= '9') {
+	for at > 0 && end-at < most && nameByte(line[at-1]) {
 		at--
 	}
 	return at, end
+}
+
+// beforeColor is where the escape sequence begins that ends at a place (ECMA-48, SGR), or
+// that place.
+func beforeColor(line []byte, end int) int {
+	if end == 0 || line[end-1] != 'm' {
+		return end
+	}
+	at := end - 1
+	for at > 0 && (line[at-1] >= '0' && line[at-1] <= '9' || line[at-1] == ';') {
+		at--
+	}
+	if at > 1 && line[at-1] == '[' && line[at-2] == 0x1b {
+		return at - 2
+	}
+	return end
+}
+
+// afterColor is where what follows such a sequence begins, or that place.
+func afterColor(line []byte, at int) int {
+	if at+1 >= len(line) || line[at] != 0x1b || line[at+1] != '[' {
+		return at
+	}
+	for end := at + 2; end < len(line); end++ {
+		if c := line[end]; c == 'm' {
+			return end + 1
+		} else if c != ';' && (c < '0' || c > '9') {
+			break
+		}
+	}
+	return at
 }
 
 // Kinds of names.
@@ -166,20 +245,39 @@ func secretWord(name string) int {
 	return secret
 }
 
-// afterScheme is where what follows the scheme of an Authorization begins.
-func afterScheme(line []byte, from int) int {
-	at := from
-	for at < len(line) && (quote(line[at]) || line[at] == '\\') {
+// credentials are those of an Authorization: what follows its scheme, if there is one. They
+// are a word for schemes that have no more, and else all up to the closing quote or bracket,
+// or the line's end.
+func credentials(line []byte, from int) (begin, end int) {
+	at, limit := from, len(line)
+	for at < limit && (line[at] == '[' || line[at] == '\\') {
 		at++
 	}
-	end := at
-	for end < len(line) && letter(line[end]) {
-		end++
+	switch {
+	case at < limit && quote(line[at]):
+		backslashes := 0
+		for at-backslashes > from && line[at-backslashes-1] == '\\' {
+			backslashes++
+		}
+		at, limit = at+1, endOfQuoted(line, at+1, line[at], backslashes)
+	case at > from && line[at-1] == '[':
+		if close := bytes.IndexByte(line[at:], ']'); close >= 0 {
+			limit = at + close
+		}
 	}
-	if next := skipBlanks(line, end); end > at && next > end && next < len(line) {
-		return next
+	word := at
+	for word < limit && nameByte(line[word]) {
+		word++
 	}
-	return from
+	next := skipBlanks(line[:limit], word)
+	switch scheme := string(bytes.ToLower(line[at:word])); {
+	case next == word || next == limit:
+		return at, min(limit, endOfWord(line, at))
+	case scheme == "bearer" || scheme == "basic" || scheme == "token":
+		begin, end = valueAt(line[:limit], next)
+		return begin, end
+	}
+	return next, limit
 }
 
 // valueAt is where the value is that begins at from. What is in quotes ends with them; what
@@ -211,6 +309,8 @@ func endOfQuoted(line []byte, at int, with byte, backslashes int) int {
 		case line[i] == '\\':
 			before++
 			continue
+		case with == '\'' && backslashes == 0 && before == 0 && line[i] == with && i+1 < len(line) && line[i+1] == with && i > at:
+			i++ // a quote, as YAML and SQL have it
 		case line[i] == with && (before == backslashes || backslashes == 0 && before%2 == 0):
 			return i - backslashes
 		}
@@ -221,7 +321,10 @@ func endOfQuoted(line []byte, at int, with byte, backslashes int) int {
 
 func endOfWord(line []byte, at int) int {
 	end := at
-	for end < len(line) && line[end] > ' ' && !quote(line[end]) && line[end] != '&' {
+	for end < len(line) && line[end] != ' ' && line[end] != '\t' && line[end] != '\r' && !quote(line[end]) && line[end] != '&' {
+		if line[end] == 0x1b && afterColor(line, end) > end {
+			break
+		}
 		end++
 	}
 	for end > at {
@@ -235,11 +338,23 @@ func endOfWord(line []byte, at int) int {
 	return end
 }
 
+// skipBlanks is where what follows blanks and colors begins.
 func skipBlanks(line []byte, at int) int {
-	for at < len(line) && (line[at] == ' ' || line[at] == '\t') {
-		at++
+	for at < len(line) {
+		switch next := afterColor(line, at); {
+		case next > at:
+			at = next
+		case line[at] == ' ' || line[at] == '\t':
+			at++
+		default:
+			return at
+		}
 	}
 	return at
+}
+
+func nameByte(c byte) bool {
+	return letter(c) || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
 func wordByte(c byte) bool {
