@@ -171,6 +171,14 @@ func (l *Lines) Mask(b []byte, from int) []byte {
 	return b
 }
 
+// Text is a text of one line, masked; as it is with nil.
+func (l *Lines) Text(text string) string {
+	if l == nil {
+		return text
+	}
+	return string(l.Mask([]byte(text), 0))
+}
+
 // Cut is where a line that is too long can be cut in two without a secret in both. It is
 // beyond the line's half; a secret longer than half of the line is cut.
 func (l *Lines) Cut(line []byte) int {

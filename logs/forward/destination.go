@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -288,23 +289,54 @@ func (d *destination) append(e *entry) {
 func (d *destination) send() {
 	d.flow.add(&d.batch)
 	d.sending = true
-	l := d.link
+	l, begun := d.link, d.flow.last
+	stuck := time.AfterFunc(takesWithin, func() {
+		d.Do(func() {
+			if d.sending && d.flow.last.Equal(begun) {
+				d.down(errStuck)
+			}
+		})
+	})
 	go func() {
 		err := l.send(&d.batch)
+		stuck.Stop()
 		d.Do(func() {
 			d.sending = false
 			if err != nil {
 				d.lost(err)
 				return
 			}
-			d.works()
+			d.failed = min(d.failed, connects)
 			d.confirmLater()
 			d.proceed()
 		})
 	}()
 }
 
-// works notes that the receiver takes lines.
+// connects is what is left of failed attempts once a receiver's kernel has taken lines: one
+// that comes to nothing then is repeated within a second.
+const connects = 1
+
+// takesWithin is how long a batch may be on its way before people are told.
+const takesWithin = time.Minute
+
+var errStuck = errors.New("the receiver has not read what it was sent for " + takesWithin.String())
+
+// down has people know why the destination takes nothing, once, and lets those go who
+// waited for it.
+func (d *destination) down(err error) {
+	if d.state.Down == "" {
+		slog.Warn("logs cannot be sent on; they are kept as long as they are not rotated away, and tried again", "to", d.to, "err", err)
+		d.show(err.Error())
+	}
+	d.end()
+	for m := range d.members {
+		d.mayGo(m)
+	}
+}
+
+// works notes that the receiver has lines. That a socket's buffer took them is not enough: a
+// receiver that resets each connection would be tried again at once, for ever.
 func (d *destination) works() {
 	d.failed = 0
 	if d.state.Down != "" {
@@ -368,14 +400,7 @@ const (
 // fail tries again later, and says so once.
 func (d *destination) fail(err error) {
 	d.failed++
-	if d.state.Down == "" {
-		slog.Warn("logs cannot be sent on; they are kept as long as they are not rotated away, and tried again", "to", d.to, "err", err)
-		d.show(err.Error())
-	}
-	d.end()
-	for m := range d.members {
-		d.mayGo(m)
-	}
+	d.down(err)
 	d.retrying = true
 	time.AfterFunc(min(longestRetry, shortestRetry<<min(d.failed-1, 10)), func() {
 		d.Do(func() {

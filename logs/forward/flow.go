@@ -107,7 +107,11 @@ func (d *destination) confirm() {
 	if _, is := d.link.(*stdoutLink); is {
 		behind = 0
 	}
-	for m, c := range d.flow.received(uint64(left), behind) {
+	got := d.flow.received(uint64(left), behind)
+	if len(got) > 0 {
+		d.works()
+	}
+	for m, c := range got {
 		m.done = c
 		m.tell()
 		d.given.sent(m, c)

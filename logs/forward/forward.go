@@ -130,7 +130,7 @@ func (f *Forwarder) States() []State {
 // got. A successor goes on there.
 func (f *Forwarder) Close(within time.Duration) {
 	done := make(chan struct{})
-	f.work.Do(func() {
+	open := f.work.Put(func() {
 		var all sync.WaitGroup
 		for _, d := range f.destinations {
 			all.Add(1)
@@ -147,6 +147,9 @@ func (f *Forwarder) Close(within time.Duration) {
 			f.work.Do(func() { f.end(done) })
 		}()
 	})
+	if !open {
+		return // it was closed before
+	}
 	select {
 	case <-done:
 	case <-time.After(within):

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -356,9 +357,85 @@ func TestRotatedAwayIsCounted(t *testing.T) {
 	}
 	want := fmt.Sprintf("%d lines were rotated away before tcp:%s took them", n-len(all), r.at)
 	eventually(t, "it is said", func() bool { return strings.Contains(heard(), want) })
+	eventually(t, "the destination works", func() bool { return strings.Contains(heard(), "logs are sent on again") })
 	for _, once := range []string{"logs cannot be sent on", "logs are sent on again"} {
 		if got := strings.Count(heard(), once); got != 1 {
 			t.Errorf("%q is said %d times", once, got)
+		}
+	}
+}
+
+// A receiver that takes a connection, and resets it, is not tried again at once for ever,
+// and people are told.
+func TestReceiverResets(t *testing.T) {
+	b := newBed(t)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	var taken atomic.Int32
+	go func() {
+		for {
+			conn, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			taken.Add(1)
+			_, _ = conn.Read(make([]byte, 10))
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			conn.Close()
+		}
+	}()
+	s := b.open("web", "tcp:"+lis.Addr().String(), lined)
+	for range 2000 {
+		say(t, s, strings.Repeat("x", 1000)+"\n")
+	}
+	eventually(t, "it is said", func() bool { all := b.f.States(); return len(all) == 1 && all[0].Down != "" })
+	before := taken.Load()
+	time.Sleep(2 * time.Second)
+	if n := taken.Load() - before; n < 1 || n > 8 {
+		t.Errorf("connected %d times in 2 s", n)
+	}
+}
+
+// Where the place is gone at which a predecessor stopped, what follows has numbers that no
+// line had.
+func TestSuccessorFindsItsPlaceGone(t *testing.T) {
+	b, r := newBed(t), listen(t, "tcp", "127.0.0.1:0")
+	cfg := lined
+	cfg.MaxSize, cfg.MaxFiles = 2000, 2
+	s := b.open("web", "tcp:"+r.at, cfg)
+	for i := range 20 {
+		say(t, s, fmt.Sprintf("line %d\n", i))
+	}
+	eventually(t, "the lines", func() bool { return whole(t, r.got(), 20) })
+	cursors := filepath.Join(b.home, ".rlminit/forward", keptName)
+	var saved []byte
+	eventually(t, "that is on the volume", func() bool {
+		var err error
+		saved, err = os.ReadFile(cursors)
+		return err == nil && bytes.Contains(saved, []byte(`"at"`))
+	})
+	for i := range 200 {
+		say(t, s, fmt.Sprintf("line %d\n", 20+i))
+		time.Sleep(time.Millisecond)
+	}
+	eventually(t, "more lines", func() bool { got := r.got(); return got[len(got)-1].Message == "line 219" })
+	r.die()
+	b.f.Close(patience)
+	seen := numbers(t, r.got())
+	if err := os.WriteFile(cursors, saved, 0o600); err != nil { // as one that was killed leaves it
+		t.Fatal(err)
+	}
+	b.start()
+	r = listen(t, "tcp", r.at)
+	say(t, s, "line 220\n")
+	b.f.Set("web", b.target("web", "tcp:"+r.at))
+	eventually(t, "the last line", func() bool { got := r.got(); return len(got) > 0 && got[len(got)-1].Message == "line 220" })
+	for _, l := range r.got() {
+		if was, is := seen[l.Seq]; is && was != l.Message {
+			t.Errorf("number %d is %q, and was %q", l.Seq, l.Message, was)
 		}
 	}
 }

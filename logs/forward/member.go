@@ -55,11 +55,11 @@ func (m *member) back(feed *logs.Feed) {
 
 // tell has others see how many lines the receiver does not have.
 func (m *member) tell() {
-	seen := m.next.Seq
-	if m.ahead != nil {
-		seen = max(seen, m.ahead.cursor.Seq)
+	seen := m.next
+	if m.ahead != nil && m.ahead.cursor.Seq > seen.Seq {
+		seen = m.ahead.cursor
 	}
-	m.unsent.Store(seen - m.done.Seq)
+	m.unsent.Store(seen.lines() - m.done.lines())
 }
 
 // read is the next line, with its number; false: there is none.
@@ -90,24 +90,40 @@ func (m *member) read(e *entry) bool {
 // skip leaves room in the numbers for the lines that were removed before they were sent,
 // where it goes on in another file. gone tells that some may have been.
 func (m *member) skip(gone bool) {
-	first, known := m.next.Seq, false
+	first, known := m.next, false
 	if m.ahead != nil {
-		first, known = m.ahead.first[m.lines.Position().Inode]
+		first, known = m.ahead.first[fileOf(m.lines)]
 	}
 	switch {
-	case known && first == m.next.Seq, !known && !gone:
+	case known && first.Seq == m.next.Seq, !known && !gone:
 		return // all of the file before was read
-	case m.ahead != nil && !known:
-		first = m.ahead.cursor.Seq
+	case known:
+	case m.ahead != nil && m.ahead.cursor.Seq > m.next.Seq:
+		first = m.ahead.cursor
+	default:
+		first = m.next
+		first.jump()
 	}
-	known = known && !m.ahead.missed
-	if first > m.next.Seq {
-		m.missing.lines += first - m.next.Seq
-		m.next.Seq = first
-	}
-	m.missing.exact = known && (m.missing.exact || !m.missing.some)
+	lines := first.lines() - m.next.lines()
+	m.missing.lines += lines
+	m.missing.exact = known && !m.ahead.missed && (m.missing.exact || !m.missing.some)
 	m.missing.some = true
+	m.next.Seq, m.next.none = first.Seq, first.none+lines
+	if m.ahead != nil {
+		m.ahead.gone(lines)
+	}
 }
+
+// jump goes on with numbers that no line has had: it is not known which the last one had.
+func (c *cursor) jump() {
+	to := max(c.Seq, uint64(time.Now().UnixMicro()))
+	c.none += to - c.Seq
+	c.Seq = to
+}
+
+// lines is how many lines there have been for the numbers up to here, less those that are
+// known to be removed. Differences between cursors of one process have a meaning.
+func (c *cursor) lines() uint64 { return c.Seq - c.none }
 
 // missing is what was removed before it was sent, and not said yet.
 type missing struct {
@@ -141,8 +157,26 @@ func (m *member) say(to string) {
 type ahead struct {
 	lines  *logs.Lines
 	cursor cursor
-	first  map[uint64]uint64 // the number of a file's first line, by its inode
-	missed bool              // some were removed before they were counted
+	first  map[file]cursor // a file's first line has its number
+	missed bool            // some were removed before they were counted
+}
+
+// file tells a file from others: an inode is used again.
+type file struct{ inode, head uint64 }
+
+// fileOf is the one of which the first line was read.
+func fileOf(l *logs.Lines) file {
+	at := l.Position()
+	return file{at.Inode, at.Head}
+}
+
+// gone notes that so many of the lines that were counted are not there any more.
+func (a *ahead) gone(lines uint64) {
+	a.cursor.none += lines
+	for f, c := range a.first {
+		c.none += lines
+		a.first[f] = c
+	}
 }
 
 // mostFiles is of how many files the numbers are kept.
@@ -155,7 +189,7 @@ func (m *member) count(feed *logs.Feed) {
 	}
 	a := m.ahead
 	if a == nil {
-		a = &ahead{lines: feed.Lines(m.source, m.next.Place), cursor: m.next, first: map[uint64]uint64{}}
+		a = &ahead{lines: feed.Lines(m.source, m.next.Place), cursor: m.next, first: map[file]cursor{}}
 		m.ahead = a
 	}
 	files := a.lines.Files()
@@ -164,10 +198,13 @@ func (m *member) count(feed *logs.Feed) {
 		if err != nil || line == nil {
 			break
 		}
-		a.missed = a.lines.Gone() || a.missed
+		if a.lines.Gone() {
+			a.missed = true
+			a.cursor.jump()
+		}
 		if now := a.lines.Files(); now != files && len(a.first) < mostFiles {
 			files = now
-			a.first[a.lines.Position().Inode] = a.cursor.Seq
+			a.first[fileOf(a.lines)] = a.cursor
 		}
 		a.cursor.Seq++
 	}

@@ -19,6 +19,8 @@ type cursor struct {
 	Seq   uint64        `json:"seq"` // of the line after it
 	Run   uint64        `json:"run"` // of the service, that the line before it is of
 	Dir   string        `json:"dir,omitempty"`
+
+	none uint64 // numbers up to Seq that no line has, in this process
 }
 
 // store is the cursors of all logs, as they are, and as the volume has them.
@@ -73,6 +75,10 @@ func (s *store) load() {
 	for name, c := range k.Logs {
 		if _, err := os.Lstat(filepath.Join(dir, "..", "..", c.Dir)); errors.Is(err, fs.ErrNotExist) {
 			continue // a service, or a profile, that is gone with its log
+		}
+		if c.Dir == "" { // what this process has in memory is counted anew
+			c.Place = logs.Position{}
+			c.jump()
 		}
 		if now, is := s.cursors[name]; is {
 			c.Seq = max(c.Seq, now.Seq)

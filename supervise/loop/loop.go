@@ -182,13 +182,13 @@ func (l *Loop) pinged(m *wire.Ping) {
 }
 
 // Notified takes to the core what a service has said of itself, and returns when what
-// follows is decided. Its secrets are shown to nobody.
+// follows is decided. Its secrets are shown to nobody, nor what is masked in its log.
 func (l *Loop) Notified(in core.Input) {
 	l.ask(func() {
 		u := l.fleet.byNode[in.Node]
 		for i, e := range in.Events {
 			if e.Kind == machine.StatusText && u != nil {
-				in.Events[i].Reason = u.process.secrets.Text(e.Reason)
+				in.Events[i].Reason = u.process.secrets.Text(masks(u).Text(e.Reason))
 			}
 		}
 		l.apply(in)
