@@ -60,8 +60,8 @@
 // Without timestamps, lines are held until they are whole, as with them. A line that is too
 // long is cut where no secret is (redact.Lines.Cut): what is left of it stays the unfinished
 // line, whose end moves to its beginning. Patterns of one's own are matched against 64 KiB
-// at most, and a service that has some is read so much at a time: a costly one keeps nobody
-// else waiting for long.
+// at most, a service that has some is read so much at a time, and the matches of a line are
+// bounded (redact.Lines.most): a costly pattern keeps nobody else waiting for long.
 //
 // # Marks that wait for a file
 //

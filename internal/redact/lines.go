@@ -23,8 +23,9 @@ const (
 	separator     = "\n"
 	searchedAtOne = 64 << 10
 
-	// mostWork bounds what the matches of a line cost: a match may cost the line's length
-	// times the patterns' instructions, and a line may have a match at each of its bytes.
+	// mostWork bounds what the matches of a line cost by patterns that look far beyond a
+	// match: one may cost the line's length times the patterns' instructions, and a line may
+	// have one at each of its bytes.
 	mostWork     = 1 << 27
 	fewestOfLine = 4 // matches of a pattern that are found in any line
 )
@@ -33,8 +34,13 @@ const (
 type Lines struct {
 	source   string
 	secrets  bool
-	patterns []*regexp.Regexp
-	size     int // instructions of all patterns
+	patterns []pattern
+	far      int // instructions of those that look far
+}
+
+type pattern struct {
+	*regexp.Regexp
+	far bool // it may look far beyond a match, to see that a better one is not there
 }
 
 // span is a part of a line: what was found begins at at, and of it from up to to is
@@ -87,6 +93,29 @@ func matchesEmpty(p *syntax.Regexp) bool {
 	return true // *, ?, and what looks at a place alone: ^ $ \b
 }
 
+// looksFar tells whether a pattern has a part without a bound that something follows, as in
+// a.*b|a: all of the line may be read before it is known that a is the match. Where such a
+// part stands at the end, what is read of it is the match.
+func looksFar(text string) bool {
+	p, err := syntax.Parse(text, syntax.Perl)
+	return err != nil || far(p, true)
+}
+
+func far(p *syntax.Regexp, atEnd bool) bool {
+	switch p.Op {
+	case syntax.OpStar, syntax.OpPlus:
+		return !atEnd || far(p.Sub[0], false)
+	case syntax.OpRepeat:
+		return p.Max < 0 && !atEnd || far(p.Sub[0], atEnd && p.Max == 1)
+	}
+	for i, sub := range p.Sub {
+		if far(sub, atEnd && (p.Op != syntax.OpConcat || i == len(p.Sub)-1)) {
+			return true
+		}
+	}
+	return false
+}
+
 // made are those that were made lately: a thousand services have the same.
 var made struct {
 	sync.Mutex
@@ -113,17 +142,21 @@ func LinesOf(source string) (*Lines, error) {
 		return l, nil
 	}
 	l := &Lines{source: source}
-	for pattern := range strings.SplitSeq(source, separator) {
-		if pattern == Secrets {
+	for text := range strings.SplitSeq(source, separator) {
+		if text == Secrets {
 			l.secrets = true
 			continue
 		}
-		p, err := regexp.Compile(pattern)
+		p, err := regexp.Compile(text)
 		if err != nil {
-			return nil, fmt.Errorf("cannot mask by %q: %w", pattern, err)
+			return nil, fmt.Errorf("cannot mask by %q: %w", text, err)
 		}
-		size, _ := CheckPattern(pattern)
-		l.patterns, l.size = append(l.patterns, p), l.size+size
+		far := looksFar(text)
+		if far {
+			size, _ := CheckPattern(text)
+			l.far += size
+		}
+		l.patterns = append(l.patterns, pattern{p, far})
 	}
 	const most = 256
 	if made.by == nil || len(made.by) >= most {
@@ -199,13 +232,17 @@ func (l *Lines) find(line []byte, spans []span) []span {
 		spans = findSecrets(line, spans)
 	}
 	for _, p := range l.patterns {
-		matches := p.FindAllSubmatchIndex(line, l.most(line))
+		most := -1
+		if p.far {
+			most = l.most(line)
+		}
+		matches := p.FindAllSubmatchIndex(line, most)
 		for _, m := range matches {
 			if s := masked(m); s.from < s.to {
 				spans = append(spans, s)
 			}
 		}
-		if n := len(matches); n > 0 && n == l.most(line) {
+		if n := len(matches); n == most {
 			if end := matches[n-1][1]; end < len(line) {
 				spans = append(spans, span{end, end, len(line)})
 			}
@@ -214,10 +251,10 @@ func (l *Lines) find(line []byte, spans []span) []span {
 	return spans
 }
 
-// most is how many matches of a pattern are looked for in a line. What follows the last one
-// is masked as a whole.
+// most is how many matches of a pattern that looks far are sought in a line. What follows
+// the last one is masked as a whole.
 func (l *Lines) most(line []byte) int {
-	return max(fewestOfLine, mostWork/(max(l.size, 1)*max(len(line), 1)))
+	return max(fewestOfLine, mostWork/(max(l.far, 1)*max(len(line), 1)))
 }
 
 // masked is the part of a match that is masked: the first group that is in it, or all.

@@ -70,7 +70,7 @@ func TestSecretsInLines(t *testing.T) {
 		"postgres://app:p/a?s#s@db/x":                               "postgres://app:***@db/x",
 		"https://u:p@registry/npm/@scope/x":                         "https://u:***@registry/npm/@scope/x",
 		"http://[::1]:80/a@b http://u@host:80/a@b":                  "http://[::1]:80/a@b http://u@host:80/a@b",
-		"agent --password hunter2 --user x --token -v":       "agent --password *** --user x --token -v",
+		"agent --password hunter2 --user x --token -v":              "agent --password *** --user x --token -v",
 		"a --api-key 'x y' --max-tokens 12 x--password y":           "a --api-key '***' --max-tokens 12 x--password y",
 		"password:":                                                 "password:",
 		"":                                                          "",
@@ -122,6 +122,22 @@ func TestMatchesOfALineAreBounded(t *testing.T) {
 	}
 }
 
+// What has no bound but at its end is found as often as there is.
+func TestMatchesWithoutFar(t *testing.T) {
+	for text, want := range map[string]bool{
+		`sk-[a-z]+`: false, `\b\d{16}\b`: false, `a(b|c+)`: false, `a?(b{2,})`: false, `x(y{1,3}z)?`: false,
+		`a.*b|a`: true, `(a+b)+`: true, `(\d{2,}x)?`: true, `[a-z]+@x`: true, `((a+)?b)`: true,
+	} {
+		if looksFar(text) != want {
+			t.Errorf("%s: %v", text, !want)
+		}
+	}
+	got := maskedBy(t, strings.Repeat("card 12 ", 5000), `card ([0-9]+)`)
+	if got != strings.Repeat("card *** ", 5000) {
+		t.Error("not all are masked alone")
+	}
+}
+
 func TestCheckPattern(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"secrets": "", `sk-([a-z0-9]+)`: "",
@@ -170,6 +186,24 @@ func BenchmarkMask(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			for b.Loop() {
 				l.Mask(line, 0)
+			}
+		})
+	}
+}
+
+// No line makes the named set slow: what begins often is looked at for a bounded number of
+// bytes.
+func BenchmarkNastyLines(b *testing.B) {
+	l, err := NewLines([]string{Secrets})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, part := range []string{"://a:b", "authorization:[) ", "password=)", "--token ", "bearer ", "token='", `token=\"`, "tokens=1", "\x1b[0m=", " "} {
+		line := []byte(strings.Repeat(part, 1<<20/len(part)))
+		b.Run(part, func(b *testing.B) {
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				l.find(line, nil)
 			}
 		})
 	}

@@ -78,8 +78,12 @@ func passwordOfURL(line []byte, i int) span {
 	if colon < 0 || line[i] == '[' || digits(line[i+colon+1:authority]) || bytes.IndexByte(line[i:authority], '@') >= 0 {
 		return span{}
 	}
-	return passwordBefore(line, i)
+	return passwordBefore(line[:min(len(line), i+within)], i)
 }
+
+// within is how far is looked for what ends a secret, where many could begin before it: a
+// line of a mebibyte is to cost no more for each byte than another.
+const within = 4 << 10
 
 // passwordBefore is what stands between the first : and the last @ of the text at i, which a
 // blank, a quote or an angle ends.
@@ -261,7 +265,7 @@ func credentials(line []byte, from int) (begin, end int) {
 		}
 		at, limit = at+1, endOfQuoted(line, at+1, line[at], backslashes)
 	case at > from && line[at-1] == '[':
-		if close := bytes.IndexByte(line[at:], ']'); close >= 0 {
+		if close := bytes.IndexByte(line[at:min(limit, at+within)], ']'); close >= 0 {
 			limit = at + close
 		}
 	}

@@ -22,16 +22,20 @@
 //
 // A cursor is a place between two lines of a log and the number of the next one. Numbers
 // grow by one with each line; the first is the time at which a log was first looked at, in
-// µs, so that a number never comes twice, even where cursors were lost. A line that is sent
-// again has the number that it had.
+// µs. Where the place of a cursor is not there any more, it is not known what a predecessor
+// has sent beyond it: numbers go on at the time of that moment. So a number never has two
+// lines, even where cursors were lost. A line that is sent again has the number that it had,
+// where its file is there.
 //
 // A cursor moves over what the receiver's kernel has taken (SIOCOUTQ, tcp(7), unix(7)), and
 // no sooner than a second after it was sent: a receiver that is killed loses what it had not
 // read. It is written to the volume within another second. So:
 //
-//	the receiver is killed, or goes     what was sent in the last second is sent again
+//	the receiver is killed, or goes     what was sent in the last two seconds is sent again
 //	this process is killed              the same, and what was sent since the cursor was written
-//	the receiver does not read          it is waited for; the socket's buffer is all that it holds up
+//	the receiver does not read          it is waited for; the socket's buffer is all that it holds up;
+//	                                    after a minute it is named
+//	the receiver resets connections     it is tried again once a second, and named
 //	the machine's power is cut          the same as of this process, from an older cursor;
 //	                                    a file that is shorter than the cursor says is sent
 //	                                    again, with new numbers

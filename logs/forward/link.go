@@ -40,7 +40,7 @@ func dial(to string, stdout int) (link, error) {
 	switch {
 	case to == service.ForwardStdout:
 		if stdout < 0 {
-			return nil, errors.New("the container has no stdout")
+			return nil, errors.New("the container's stdout is closed, or a socket, which cannot be opened again")
 		}
 		fd, err := unix.FcntlInt(uintptr(stdout), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 // `make figures` prints them.
 const (
 	// 70388 and 453804 before kinds, profile set for many, schedules, thresholds, log.redact and log.forward.
-	totalMost    = 75650
-	nodesMost    = 489100 // of the syntax tree: shorter lines count for nothing
+	totalMost    = 75900
+	nodesMost    = 491200 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
