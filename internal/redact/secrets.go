@@ -83,7 +83,7 @@ func passwordOfURL(line []byte, i int) span {
 
 // within is how far is looked for what ends a secret, where many could begin before it: a
 // line of a mebibyte is to cost no more for each byte than another.
-const within = 4 << 10
+const within = 512
 
 // passwordBefore is what stands between the first : and the last @ of the text at i, which a
 // blank, a quote or an angle ends.

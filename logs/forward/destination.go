@@ -293,7 +293,7 @@ func (d *destination) send() {
 	stuck := time.AfterFunc(takesWithin, func() {
 		d.Do(func() {
 			if d.sending && d.flow.last.Equal(begun) {
-				d.down(errStuck)
+				d.down(errors.New("the receiver has not read what it was sent for a minute"))
 			}
 		})
 	})
@@ -317,10 +317,8 @@ func (d *destination) send() {
 // that comes to nothing then is repeated within a second.
 const connects = 1
 
-// takesWithin is how long a batch may be on its way before people are told.
-const takesWithin = time.Minute
-
-var errStuck = errors.New("the receiver has not read what it was sent for " + takesWithin.String())
+// takesWithin is how long a batch may be on its way before people are told. Less in a test.
+var takesWithin = time.Minute
 
 // down has people know why the destination takes nothing, once, and lets those go who
 // waited for it.

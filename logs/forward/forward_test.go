@@ -399,6 +399,36 @@ func TestReceiverResets(t *testing.T) {
 	}
 }
 
+// A receiver that does not read is named, and so is that it reads again.
+func TestReceiverIsStuck(t *testing.T) {
+	was := takesWithin
+	takesWithin = 300 * time.Millisecond
+	b := newBed(t)
+	t.Cleanup(func() { takesWithin = was })
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	cfg := lined
+	cfg.MaxSize = 64 << 20
+	s := b.open("web", "tcp:"+lis.Addr().String(), cfg)
+	for range 20_000 {
+		say(t, s, strings.Repeat("x", 1000)+"\n")
+	}
+	conn, err := lis.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	down := func() string { return b.f.States()[0].Down }
+	eventually(t, "it is named", func() bool { return strings.Contains(down(), "has not read") })
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	eventually(t, "it works", func() bool { return down() == "" })
+	m := b.f.members["web"]
+	eventually(t, "it has all", func() bool { return m.unsent.Load() == 0 })
+}
+
 // Where the place is gone at which a predecessor stopped, what follows has numbers that no
 // line had.
 func TestSuccessorFindsItsPlaceGone(t *testing.T) {
