@@ -460,8 +460,12 @@ func TestSuccessorFindsItsPlaceGone(t *testing.T) {
 	}
 	b.start()
 	r = listen(t, "tcp", r.at)
+	cfg.Dir = "logs/web"
+	cfg.Grew, _ = b.f.Set("web", b.target("web", "tcp:"+r.at))
+	if err := s.Reconfigure(cfg); err != nil {
+		t.Fatal(err)
+	}
 	say(t, s, "line 220\n")
-	b.f.Set("web", b.target("web", "tcp:"+r.at))
 	eventually(t, "the last line", func() bool { got := r.got(); return len(got) > 0 && got[len(got)-1].Message == "line 220" })
 	for _, l := range r.got() {
 		if was, is := seen[l.Seq]; is && was != l.Message {

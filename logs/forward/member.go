@@ -88,25 +88,27 @@ func (m *member) read(e *entry) bool {
 }
 
 // skip leaves room in the numbers for the lines that were removed before they were sent,
-// where it goes on in another file. gone tells that some may have been.
+// where it goes on in another file. gone tells that some may have been. What was counted
+// ahead is of use only as long as it is ahead, and says where this file begins.
 func (m *member) skip(gone bool) {
 	first, known := m.next, false
 	if m.ahead != nil {
 		first, known = m.ahead.first[fileOf(m.lines)]
 	}
+	counted := m.ahead
 	switch {
 	case known && first.Seq == m.next.Seq, !known && !gone:
 		return // all of the file before was read
-	case known:
-	case m.ahead != nil && m.ahead.cursor.Seq > m.next.Seq:
-		first = m.ahead.cursor
+	case known && first.Seq > m.next.Seq:
+	case counted != nil && counted.cursor.Seq > m.next.Seq:
+		first, known, m.ahead = counted.cursor, false, nil
 	default:
-		first = m.next
+		first, known, m.ahead = m.next, false, nil
 		first.jump()
 	}
 	lines := first.lines() - m.next.lines()
 	m.missing.lines += lines
-	m.missing.exact = known && !m.ahead.missed && (m.missing.exact || !m.missing.some)
+	m.missing.exact = known && !counted.missed && (m.missing.exact || !m.missing.some)
 	m.missing.some = true
 	m.next.Seq, m.next.none = first.Seq, first.none+lines
 	if m.ahead != nil {
