@@ -210,11 +210,11 @@ func DependenciesAreOrdered(t *testing.T, start New) {
 	if now := b.Status(); *now["disk"].PID != *before["disk"].PID || *now["cache"].PID == *before["cache"].PID || now["cache"].Since.After(*app.Since) {
 		t.Errorf("after a restart of cache: %s, %s, %s", box.Describe(now["disk"]), box.Describe(now["cache"]), box.Describe(app))
 	}
-	inOrder(t, b.Printed(), "app stops", "cache stops")
 	box.Eventually(b, long, "both have begun, and can say that they stop", func() (bool, any) {
 		out := b.Printed()
 		return strings.Count(out, "app starts") == 2 && strings.Count(out, "cache starts") == 2, out
 	})
+	inOrder(t, b.Printed(), "app stops", "cache stops")
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
