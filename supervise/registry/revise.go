@@ -43,15 +43,24 @@ func services(names []string) []string {
 	return all
 }
 
-// Replace writes a profile's profile.yaml whole, and brings it into force.
-func (r *Profiles) Replace(name string, text []byte, actor uint32) error {
+// replace writes a profile's profile.yaml whole.
+func (r *Profiles) replace(name string, text []byte) (profiles.Profile, error) {
 	store, err := r.store()
 	if err != nil {
-		return err
+		return profiles.Profile{}, err
 	}
 	p, err := store.Replace(name, text)
 	if err != nil {
-		return problemOf(err)
+		return profiles.Profile{}, problemOf(err)
+	}
+	return p, nil
+}
+
+// Replace writes a profile's profile.yaml whole, and brings it into force.
+func (r *Profiles) Replace(name string, text []byte, actor uint32) error {
+	p, err := r.replace(name, text)
+	if err != nil {
+		return err
 	}
 	return r.enrol(p, false, nil, actor)
 }
@@ -59,13 +68,9 @@ func (r *Profiles) Replace(name string, text []byte, actor uint32) error {
 // ReplaceLater is Replace where what runs goes on as it is, and a profile at rest goes on
 // resting.
 func (r *Profiles) ReplaceLater(name string, text []byte, actor uint32) error {
-	store, err := r.store()
+	p, err := r.replace(name, text)
 	if err != nil {
 		return err
-	}
-	p, err := store.Replace(name, text)
-	if err != nil {
-		return problemOf(err)
 	}
 	rests := false
 	r.registry.queue.Ask(func() {

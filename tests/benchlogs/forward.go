@@ -41,23 +41,10 @@ func forwarded(home string) error {
 		return err
 	}
 	grew, _ := f.Set("web", forward.Target{To: "tcp:" + strings.TrimSpace(at), Format: service.ForwardJSON, Dir: "rlminit"})
-	s, err := c.Open("web", logs.Config{Dir: "rlminit", File: true, MaxSize: 1e6, Timestamps: true, Grew: grew}, nil)
+	took, before, err := timed(c, logs.Config{Dir: "rlminit", File: true, MaxSize: 1e6, Timestamps: true, Grew: grew})
 	if err != nil {
 		return err
 	}
-	pipe, err := stdout(s)
-	if err != nil {
-		return err
-	}
-	service := writer(pipe)
-	start, before := time.Now(), used()
-	if err := service.Run(); err != nil {
-		return err
-	}
-	done := make(chan struct{})
-	s.MarkExit(1, "exited", func(string) { close(done) })
-	<-done
-	took := time.Since(start)
 	f.Close(time.Minute)
 	fmt.Println(int64(took), int64(used()-before))
 	return nil

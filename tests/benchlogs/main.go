@@ -163,24 +163,34 @@ func collect(home string, timestamps bool, patterns []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.Open("web", logs.Config{Dir: "rlminit", File: true, MaxSize: 1e6, MaxFiles: 10, Timestamps: timestamps, Redact: masks}, nil)
+	took, before, err := timed(c, logs.Config{Dir: "rlminit", File: true, MaxSize: 1e6, MaxFiles: 10, Timestamps: timestamps, Redact: masks})
 	if err != nil {
 		return err
 	}
+	fmt.Println(int64(took), int64(used()-before))
+	return nil
+}
+
+// timed has a service write all of its lines into a log. It returns how long that took, and
+// the CPU time that this process had used before.
+func timed(c *logs.Collector, cfg logs.Config) (took, before time.Duration, err error) {
+	s, err := c.Open("web", cfg, nil)
+	if err != nil {
+		return 0, 0, err
+	}
 	pipe, err := stdout(s)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	service := writer(pipe)
 	start, before := time.Now(), used()
 	if err := service.Run(); err != nil {
-		return err
+		return 0, 0, err
 	}
 	done := make(chan struct{})
 	s.MarkExit(1, "exited", func(string) { close(done) })
 	<-done
-	fmt.Println(int64(time.Since(start)), int64(used()-before))
-	return nil
+	return time.Since(start), before, nil
 }
 
 // used is this process's CPU time so far.
