@@ -188,6 +188,9 @@ func (g *Gateway) checkFiles(n document.Node) {
 // DefaultKind is what people call the section gateway, as a kind.
 const DefaultKind = "default"
 
+// KindCalled is what people call a kind, which is named "" if it is the section gateway.
+func KindCalled(kind string) string { return cmp.Or(kind, DefaultKind) }
+
 // anyCommand is the command of a kind each of whose profiles has one of its own.
 const anyCommand = "any"
 
@@ -195,7 +198,7 @@ const anyCommand = "any"
 func (g *Gateway) KindNames() []string {
 	names := []string{}
 	for name := range g.Kinds {
-		names = append(names, cmp.Or(name, DefaultKind))
+		names = append(names, KindCalled(name))
 	}
 	slices.Sort(names)
 	return names
@@ -477,7 +480,7 @@ func (c *Config) ownDefinition(p Profile, n document.Node, reading *document.Rea
 	case len(faults) > 0:
 		return base, faults
 	case !k.Allows(p.Name):
-		at.Fault("%s is not for this profile: %s.profiles allows %s", document.Quote(cmp.Or(p.Kind, DefaultKind)), k.Section(), strings.Join(k.Profiles, ", "))
+		at.Fault("%s is not for this profile: %s.profiles allows %s", document.Quote(KindCalled(p.Kind)), k.Section(), strings.Join(k.Profiles, ", "))
 	}
 	d = service.OverrideAt(base, n, reading, others)
 	for name, services := range map[string][]string{"requires": d.Requires, "wants": d.Wants, "after": d.After} {

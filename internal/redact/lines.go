@@ -204,7 +204,7 @@ func (l *Lines) Mask(b []byte, from int) []byte {
 	return b
 }
 
-// Text is a text of one line, masked; as it is with nil.
+// Text masks a text of one line. A nil Lines masks nothing.
 func (l *Lines) Text(text string) string {
 	if l == nil {
 		return text

@@ -313,8 +313,8 @@ func (d *destination) send() {
 	}()
 }
 
-// connects is what is left of failed attempts once a receiver's kernel has taken lines: one
-// that comes to nothing then is repeated within a second.
+// connects is how many failed attempts are counted on at most after the receiver's kernel
+// has taken lines. So the next attempt begins within a second, however many failed before.
 const connects = 1
 
 // takesWithin is how long a batch may be on its way before people are told. Less in a test.

@@ -88,8 +88,8 @@ func (m *member) read(e *entry) bool {
 }
 
 // skip leaves room in the numbers for the lines that were removed before they were sent,
-// where it goes on in another file. gone tells that some may have been. What was counted
-// ahead is of use only as long as it is ahead, and says where this file begins.
+// where it goes on in another file. gone tells that some may have been. The count
+// ahead is dropped when it does not know where this file begins.
 func (m *member) skip(gone bool) {
 	first, known := m.next, false
 	if m.ahead != nil {

@@ -112,7 +112,7 @@ func environmentNode(file string, top *yaml.Node) (*yaml.Node, error) {
 			*env = yaml.Node{Kind: yaml.MappingNode, HeadComment: env.HeadComment, LineComment: env.LineComment}
 		}
 		if env.Kind == yaml.ScalarNode && env.Value == "none" {
-			return nil, document.Fault{File: file, Line: env.Line, Field: "environment", Text: "is none, which is all that can stand there; write a mapping in its place first: rlminit profile edit"}
+			return nil, document.Fault{File: file, Line: env.Line, Field: "environment", Text: "is none; write a mapping in its place first, with rlminit profile edit"}
 		}
 		if env.Kind != yaml.MappingNode {
 			return nil, document.Fault{File: file, Line: env.Line, Field: "environment", Text: "is not a mapping; write NAME: value lines below it"}

@@ -142,7 +142,7 @@ func recorded(by control.Actor) *profiles.Actor {
 }
 
 func (r *Profiles) describe(p profiles.Profile) control.Profile {
-	view := control.Profile{Name: p.Name, Kind: cmp.Or(p.Kind(), config.DefaultKind), Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
+	view := control.Profile{Name: p.Name, Kind: config.KindCalled(p.Kind()), Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
 	if p.Port != 0 {
 		view.Port = &p.Port
 	}
@@ -249,7 +249,7 @@ func (r *Profiles) checkKind(what control.CreateProfile) error {
 		}
 		return r.checkClone(g, what)
 	}
-	called := cmp.Or(what.Kind, config.DefaultKind)
+	called := config.KindCalled(what.Kind)
 	switch {
 	case k == nil:
 		return control.BadRequest("cannot create %s: %s", what.Name, g.NoKind(what.Kind))
@@ -453,7 +453,7 @@ func (r *Profiles) Text(name string) (answer control.ProfileText, err error) {
 		return answer, err
 	}
 	p, id, err := store.ToEdit(p.Name)
-	answer = control.ProfileText{Text: string(p.Text()), ID: id, Kind: cmp.Or(p.Kind(), config.DefaultKind)}
+	answer = control.ProfileText{Text: string(p.Text()), ID: id, Kind: config.KindCalled(p.Kind())}
 	d, faults := r.settings.Current().For(p.Service()).GatewayDefinition(config.Profile{Name: p.Name, Kind: p.Kind(), Dir: p.Dir, Port: p.Port})
 	if len(faults) == 0 {
 		for name, v := range d.Environment { // which is this profile's alone

@@ -181,7 +181,7 @@ func (s *AtRest) List() []control.Service {
 			if j.port != 0 {
 				st.Port = &j.port
 			}
-			st.Kind = new(cmp.Or(j.of, config.DefaultKind))
+			st.Kind = new(config.KindCalled(j.of))
 			if j.fault != "" {
 				st.State, st.Reason = "failed", &j.fault
 			}

@@ -199,7 +199,7 @@ func (s *setting) text() (string, error) {
 	return string(text), nil
 }
 
-// awaitSet waits for the end of a Set's revision.
+// await waits for the end of a Set's revision.
 func (v Values) await(ctx context.Context, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, setPatience)
 	defer cancel()

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"errors"
 	"path"
 	"slices"
@@ -194,7 +193,7 @@ func (d *Directory) wakeFor(of set, verb string) map[string]error {
 		if of.kind != "" && !isOf[profile] {
 			return false
 		}
-		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
+		return all || anyMatches(names, service, profile)
 	})
 }
 
@@ -210,9 +209,14 @@ func (d *Directory) kinds(kind string) map[string]bool {
 		return of // whoever registers them says so
 	}
 	for _, p := range list {
-		of[p.Name] = cmp.Or(p.Kind(), config.DefaultKind) == kind
+		of[p.Name] = config.KindCalled(p.Kind()) == kind
 	}
 	return of
+}
+
+// anyMatches tells whether one of some patterns is for what has these names.
+func anyMatches(patterns []string, names ...string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, names...) })
 }
 
 // matches tells whether a pattern is for what has these names.

@@ -53,17 +53,15 @@ func (h *JobHost) TellHooks(publish func(control.Event) control.Event, memory ho
 // use is theirs.
 func (h *JobHost) used(names []string) (all []hooks.Service) {
 	h.loop.Read(func(now Services) {
-		add := func(u *View) {
+		for u := range now.All() {
+			if len(names) > 0 && !anyMatches(names, u.Name, u.Definition.Profile) {
+				continue
+			}
 			s := hooks.Service{Name: u.Name, Limits: u.Definition.Limits}
 			if u.State.Alive() {
 				s.PID = u.State.PID
 			}
 			all = append(all, s)
-		}
-		for u := range now.All() {
-			if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return matches(name, u.Name, u.Definition.Profile) }) {
-				add(u)
-			}
 		}
 	})
 	return all

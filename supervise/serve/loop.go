@@ -81,7 +81,7 @@ func (v *View) Status() control.Service {
 	}
 	st.Profile, st.Port, st.UID = orNull(v.Definition.Profile), orNull(v.Definition.Port), orNull(v.UID)
 	if v.Definition.Profile != "" {
-		st.Kind = new(cmp.Or(v.Definition.Kind, config.DefaultKind))
+		st.Kind = new(config.KindCalled(v.Definition.Kind))
 	}
 	st.Outdated, st.OutdatedWhy = v.Older != "", v.Older
 	if v.State.Since != 0 {
@@ -123,7 +123,7 @@ func (v *View) Status() control.Service {
 
 // isOf tells whether it is the gateway of a profile of a kind; "": of any, or none.
 func (v *View) isOf(kind string) bool {
-	return kind == "" || v.Definition.Profile != "" && cmp.Or(v.Definition.Kind, config.DefaultKind) == kind
+	return kind == "" || v.Definition.Profile != "" && config.KindCalled(v.Definition.Kind) == kind
 }
 
 // orNull is where a value is, as JSON has it: null where there is none.

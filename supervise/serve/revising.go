@@ -242,8 +242,8 @@ func (s *Revised) Meant(names []string, kind string) (meant []string, err error)
 		}
 	}
 	for _, p := range list {
-		named := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return matches(name, p.Name, p.Service()) })
-		if named && (kind == "" || cmp.Or(p.Kind(), config.DefaultKind) == kind) {
+		named := len(names) == 0 || anyMatches(names, p.Name, p.Service())
+		if named && (kind == "" || config.KindCalled(p.Kind()) == kind) {
 			meant = append(meant, p.Name)
 		}
 	}
