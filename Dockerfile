@@ -3,7 +3,7 @@
 #     docker build --target demo -t rlminit:demo .
 #
 # Stages:  build    compiles, on golang
-#          rlminit  FROM scratch: the static binary and rootfs/; for COPY --from in other images
+#          rlminit  FROM scratch: the static binaries and rootfs/; for COPY --from in other images
 #          demo     rlminit and the example gateway: no shell, no base
 #          based    the same on a base image, --build-arg BASE=debian:bookworm-slim
 #
@@ -28,6 +28,7 @@ FROM scratch AS rlminit
 COPY --from=build /out/rootfs/ /
 COPY --chown=1000:1000 --from=build /out/data/ /data/
 COPY --from=build /out/rlminit /usr/local/bin/rlminit
+COPY --from=build /out/beside/ /usr/local/bin/
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["/usr/local/bin/rlminit", "health"]
 ENTRYPOINT ["/usr/local/bin/rlminit", "init", "--"]
 
@@ -44,6 +45,7 @@ RUN { grep -q '^app:' /etc/group || echo 'app:x:1000:' >>/etc/group; } \
 COPY --from=build /out/rootfs/etc/rlminit/ /etc/rlminit/
 COPY --chown=1000:1000 --from=build /out/data/ /data/
 COPY --from=build /out/rlminit /usr/local/bin/rlminit
+COPY --from=build /out/beside/ /usr/local/bin/
 COPY --from=build /out/gateway /usr/local/bin/gateway
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["/usr/local/bin/rlminit", "health"]
 ENTRYPOINT ["/usr/local/bin/rlminit", "init", "--"]

@@ -14,6 +14,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 INIT_LDFLAGS := $(LDFLAGS) -E rlminit/reap/sys.entry
 # Nothing here speaks HTTP/2: it is left out of net/http, half a megabyte in memory.
 INIT_BUILD := -tags nethttpomithttp2 -trimpath -ldflags '$(INIT_LDFLAGS)'
+# The programs that are verbs of their own, and lie beside it.
+BESIDE := $(patsubst %/,./%,$(filter-out cmd/rlminit/,$(sort $(dir $(wildcard cmd/*/main.go)))))
 TOOL := $(GO) tool -modfile=tools/go.mod
 IMAGE ?= rlminit
 BASE ?= debian:bookworm-slim
@@ -30,7 +32,7 @@ ENGINE_ARCH = $(shell $(DOCKER) version -f '{{.Server.Arch}}' 2>/dev/null)
 HOST_ARCH = $(shell $(GO) env GOARCH)
 # The Dockerfile less its build stage, for an architecture: see its first lines.
 prebuilt = sed -e '/ AS build$$/,/^FROM scratch/{/^FROM scratch/!d}' -e "s|--from=build /out/|dist/linux-$(1)/|" Dockerfile >dist/Dockerfile
-PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|programs|vm)$$')
+PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|programs|vm)$$|/tests/beside/')
 # One goroutine has no races, and the race detector makes a search ten times as slow:
 # these packages and their tests start none, which tests/structure sees to.
 ALONE = analyze cgroup internal/document internal/nearest internal/redact internal/schedule job job/files job/table job/threshold journal/places plan plan/apply \
@@ -41,9 +43,9 @@ help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: go ## bin/rlminit and bin/gateway for this machine, static
+build: go ## bin/rlminit, the programs beside it, and bin/gateway for this machine, static
 	CGO_ENABLED=0 $(GO) build $(INIT_BUILD) -o bin/ ./cmd/rlminit
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway $(BESIDE)
 
 .PHONY: check
 check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles, promtool, generated files
@@ -84,8 +86,8 @@ test-unit: go ## unit tests, with the race detector where there are goroutines
 
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
-	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify rsyslogd
-	@{ $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs && echo "exit 0" || echo "exit $$?"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
+	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify rsyslogd tmux chromium
+	@{ $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs ./tests/beside/... && echo "exit 0" || echo "exit $$?"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
 
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
@@ -197,6 +199,7 @@ dist-tree: go
 		tree=dist/linux-$$arch; rm -rf "$$tree"; mkdir -p "$$tree/data" "$$tree/rootfs"; \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(INIT_BUILD) -o "$$tree/" ./cmd/rlminit; \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/" ./examples/gateway; \
+		mkdir "$$tree/beside"; [ -z '$(BESIDE)' ] || CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/beside/" $(BESIDE); \
 		cp -R rootfs/. "$$tree/rootfs/"; mkdir "$$tree/rootfs/run" "$$tree/rootfs/tmp"; \
 		chmod -R u=rwX,go=rX "$$tree"; chmod 1777 "$$tree/rootfs/tmp"; chmod 0750 "$$tree/data"; \
 	done

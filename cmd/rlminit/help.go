@@ -19,7 +19,9 @@ func helpVerb(t *terminal) *cobra.Command {
 				if next == nil {
 					return unknownVerb(at, name)
 				}
-				at = next
+				if at = next; at.Annotations[besideAt] != "" {
+					return at.RunE(at, []string{"--help"})
+				}
 			}
 			t.printf("%s", helpText(at))
 			return nil

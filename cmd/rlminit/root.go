@@ -146,6 +146,7 @@ every service if no NAME is given.`,
 		tryGatewayVerb(),
 	)
 	root.SetHelpCommand(helpVerb(t))
+	root.AddCommand(besideVerbs(root)...)
 	for _, verb := range root.Commands() {
 		tidy(verb)
 	}
@@ -168,6 +169,9 @@ func unknownVerb(cmd *cobra.Command, written string) error {
 		if !verb.Hidden {
 			known = append(known, verb.Name())
 		}
+	}
+	if shorts[written] != "" && !cmd.HasParent() {
+		return notBeside(written)
 	}
 	what := fmt.Sprintf("no verb %q", written)
 	if cmd.HasParent() {

@@ -33,7 +33,8 @@ type Function struct {
 
 // Figures are what was measured.
 type Figures struct {
-	Total     Size
+	Total     Size // of what is linked into rlminit
+	Beside    Size // of the programs beside it: see Aside
 	Packages  map[string]Size // by folder, from the top of the repository
 	Files     map[string]Size
 	Functions []Function // the longest first
@@ -100,8 +101,18 @@ func (f *Figures) add(path, name string) error {
 	folder := filepath.Dir(name)
 	f.Files[name] = is
 	f.Packages[folder] = f.Packages[folder].plus(is)
-	f.Total = f.Total.plus(is)
+	if Aside(folder) {
+		f.Beside = f.Beside.plus(is)
+	} else {
+		f.Total = f.Total.plus(is)
+	}
 	return nil
+}
+
+// Aside tells whether a folder is of a program beside rlminit, rlminit-top for one, which
+// shares no process with it.
+func Aside(folder string) bool {
+	return strings.HasPrefix(folder, "beside/") || strings.HasPrefix(folder, "cmd/rlminit-")
 }
 
 func (s Size) plus(o Size) Size { return Size{s.Lines + o.Lines, s.Nodes + o.Nodes} }

@@ -59,8 +59,8 @@ func list(t *testing.T, patterns ...string) []pkg {
 // package imports only those of a higher rank. What is below a listed package
 // has the rank of that package unless it is listed itself.
 var ranks = map[string]int{
-	"cmd/rlminit": 0,
-	"supervise":   1,
+	"cmd/rlminit": 0, "cmd": 0,
+	"supervise": 1, "beside": 1,
 	"plan":        2,
 	"doctor":      2, "analyze": 2, "metrics": 2, "usage": 5, "reconcile": 2, "prepare": 2, "profiles": 2, "logs": 2, "supervise/machine": 2, "supervise/notify": 2, "supervise/probe": 2,
 	"config": 3, "control": 3,
@@ -270,6 +270,20 @@ func TestTier1LinksLittle(t *testing.T) {
 	for _, p := range list(t, "./supervise/...") {
 		if slices.Contains(p.Imports, "os/exec") {
 			t.Errorf("%s imports os/exec: tier 1 is the parent of every process", top(p.ImportPath))
+		}
+	}
+}
+
+// TestBinaryLinksNothingOfThoseBesideIt: what the programs rlminit-VERB need costs PID 1
+// and the supervisor nothing.
+func TestBinaryLinksNothingOfThoseBesideIt(t *testing.T) {
+	for _, p := range list(t, "./cmd/rlminit") {
+		for _, d := range p.Deps {
+			for _, theirs := range []string{module + "beside", "github.com/charmbracelet/", "html/template", "github.com/chromedp/", "github.com/compose-spec/", "gopkg.in/ini.v1"} {
+				if strings.HasPrefix(d, theirs) {
+					t.Errorf("rlminit links %s, which is for programs beside it", d)
+				}
+			}
 		}
 	}
 }
