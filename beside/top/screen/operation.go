@@ -1,0 +1,176 @@
+package screen
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"rlminit/beside/top/text"
+	"rlminit/control"
+	"rlminit/service"
+)
+
+// doing is the operation that was begun here last.
+type doing struct {
+	on        bool // it is not over
+	number    int  // under which it was begun
+	begun     control.BeginOperation
+	operation control.Operation // ID 0: it is not known yet
+}
+
+// operated takes in how an operation is that was begun or cancelled here.
+func (m *Model) operated(in Operated) {
+	o, ours := in.Operation, in.Of == m.doing.number && m.doing.on
+	switch {
+	case in.Why != "":
+		m.doing.on = m.doing.on && !ours // a cancellation that failed ends nothing
+		m.complain(in.Why)
+		return
+	case ours:
+		m.doing.operation = o
+		m.doing.on = !o.Over()
+	}
+	if !o.Over() || in.Of == 0 && o.ID == m.doing.operation.ID {
+		return // or it is told once more
+	}
+	if problem := o.Problem(); problem != nil {
+		m.complain("cannot " + subject(o) + ": " + failure(o, problem.Detail))
+		return
+	}
+	m.tell(title(o) + ": done" + standing(o))
+}
+
+// failure is why an operation failed, without the name that it is told with already.
+func failure(o control.Operation, detail string) string {
+	for _, m := range o.Members {
+		if m.State == "failed" && m.Reason != "" && len(o.Members) == 1 {
+			return m.Reason
+		}
+	}
+	return detail
+}
+
+// standing is what to know of an operation that had nothing to do.
+func standing(o control.Operation) string {
+	if len(o.Members) == 0 {
+		return ", there was nothing to " + o.Verb
+	}
+	return ""
+}
+
+// subject is `stop alice`, or `stop 12 services`.
+func subject(o control.Operation) string {
+	verb := text.Line(o.Verb)
+	if n := len(o.Members) + o.Omitted; n != 1 {
+		return verb + " " + text.Count(n, "service")
+	}
+	return verb + " " + shortName(o.Members[0].Name)
+}
+
+// title is `stop of alice`, with the number of the operation if it has one.
+func title(o control.Operation) string {
+	verb, whom, _ := strings.Cut(subject(o), " ")
+	if o.ID == 0 {
+		return verb + " of " + whom
+	}
+	return fmt.Sprintf("%s of %s (operation %d)", verb, whom, o.ID)
+}
+
+// shortName is the name that people use: only services of profiles begin with the prefix.
+func shortName(name string) string {
+	return text.Line(strings.TrimPrefix(name, service.GatewayPrefix))
+}
+
+// progress is how far an operation is.
+func progress(o control.Operation) string {
+	counts := map[string]int{}
+	waits := ""
+	for _, m := range o.Members {
+		if counts[m.State]++; m.State == "running" && waits == "" && m.Reason != "" {
+			waits = shortName(m.Name) + ": " + m.Reason
+		}
+	}
+	line := fmt.Sprintf("%d of %d done", counts["done"], len(o.Members))
+	for _, state := range []string{"running", "failed"} {
+		if n := counts[state]; n > 0 {
+			line += fmt.Sprintf(", %d %s", n, state)
+		}
+	}
+	if waits != "" {
+		line += "; " + waits
+	}
+	return text.Line(line)
+}
+
+// line is the line at the foot on the operation that is under way.
+func (d doing) line() string {
+	if d.operation.ID == 0 {
+		return text.Line(d.begun.Verb) + ": asking the supervisor"
+	}
+	return title(d.operation) + ": " + progress(d.operation) + "; c cancels it"
+}
+
+// operations is the page of operations.
+type operations struct {
+	all   []control.Operation // the latest first
+	why   string              // why they are not known; "": they are
+	asked bool                // there was an answer
+	id    uint64              // of the one that the cursor is on
+	index int
+	first int // the first that is drawn
+}
+
+func (p *operations) set(in Operations) {
+	p.asked, p.why = true, text.Line(in.Why)
+	if in.Why != "" {
+		return
+	}
+	p.all = p.all[:0]
+	for i := len(in.All) - 1; i >= 0; i-- {
+		p.all = append(p.all, in.All[i])
+	}
+	for i, o := range p.all {
+		if o.ID == p.id {
+			p.index = i
+		}
+	}
+	p.move(0)
+}
+
+func (p *operations) move(by int) {
+	if p.index = max(0, min(p.index+by, len(p.all)-1)); len(p.all) > 0 {
+		p.id = p.all[p.index].ID
+	}
+}
+
+// cursor is the operation that the cursor is on.
+func (p *operations) cursor() (control.Operation, bool) {
+	if len(p.all) == 0 {
+		return control.Operation{}, false
+	}
+	return p.all[p.index], true
+}
+
+// pressOperations does what a key stands for on the page of operations.
+func (m *Model) pressOperations(k Key) []Effect {
+	if by, ok := movement(k.Name, m.rows()); ok {
+		m.operations.move(by)
+		return nil
+	}
+	if k.Name == "esc" || k.Name == "o" {
+		m.page = listPage
+	}
+	return nil
+}
+
+// members says of an operation what became of those members that did not go well, or are
+// not done yet.
+func members(o control.Operation) string {
+	var parts []string
+	for _, m := range o.Members {
+		if m.State != "done" {
+			parts = append(parts, strings.TrimSuffix(shortName(m.Name)+" "+m.State+": "+m.Reason, ": "))
+		}
+	}
+	return text.Line(cmp.Or(text.Names(parts, 3), o.Reason))
+}
