@@ -21,15 +21,16 @@ import (
 // written, and nothing if nothing has.
 const frames = 10
 
-// Screen shows services on the terminal that in and out are, until a person quits. The
-// error is of the first look at the services, or of the terminal.
-func Screen(ctx context.Context, client *control.Client, every time.Duration, in io.Reader, out io.Writer) error {
+// Screen shows services on the terminal that in and out are, until a person quits or ctx is
+// done. It returns the number of the operation that was begun and is not over, 0 if there
+// is none. The error is of the first look at the services, or of the terminal.
+func Screen(ctx context.Context, client *control.Client, every time.Duration, in io.Reader, out io.Writer) (unfinished uint64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	source := watch.New(client, every)
 	first, err := source.Look(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	client.Notice = nil // it would be written over the screen
 	p := &program{ctx: ctx, source: source}
@@ -37,7 +38,7 @@ func Screen(ctx context.Context, client *control.Client, every time.Duration, in
 	ui := tea.NewProgram(p, tea.WithContext(ctx), tea.WithFPS(frames), tea.WithInput(in), tea.WithOutput(out))
 	p.send = func(in screen.Input) { ui.Send(in) }
 	_, err = ui.Run()
-	return err
+	return p.model.Unfinished(), err
 }
 
 // program is the model as the library wants it. Its methods are called by the library's

@@ -84,7 +84,10 @@ func run(args []string) int {
 	if o.plain {
 		err = top.Plain(ctx, client, o.every, os.Stdout)
 	} else if err = onTerminal(); err == nil {
-		err = top.Screen(ctx, client, o.every, os.Stdin, os.Stdout)
+		var id uint64
+		if id, err = top.Screen(ctx, client, o.every, os.Stdin, os.Stdout); id > 0 {
+			fmt.Fprintf(os.Stderr, "rlminit: operation %d goes on; rlminit operations %d -f shows it, rlminit cancel %d ends it\n", id, id, id)
+		}
 	}
 	if ctx.Err() != nil {
 		return control.ExitDone // a person has ended it

@@ -36,11 +36,7 @@ const sparkFrom = 70
 // nameWidth is how wide the column of names is: as the longest is, as far as there is
 // room.
 func (m *Model) nameWidth() int {
-	longest := 4
-	for _, r := range m.table.Shown() {
-		longest = max(longest, text.Width(r.Name))
-	}
-	return min(longest, max(12, m.size.Width/4))
+	return min(max(m.table.Widest(), len("NAME")+1), max(12, m.size.Width/4))
 }
 
 // drawList is the list of services in so many lines.
@@ -151,7 +147,7 @@ func (m *Model) drawRow(r *table.Row, name int, cursor bool) string {
 	if width := m.sparkWidth(); width > 0 {
 		past := spark(r.CPUs, leastCPU, width)
 		if m.memories {
-			past = spark(r.Memories, 0, width)
+			past = sparkMemory(r, width)
 		}
 		line += " " + past
 	}

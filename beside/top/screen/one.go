@@ -113,7 +113,7 @@ func (m *Model) facts() []string {
 
 // uses says what a service uses.
 func uses(r *table.Row) string {
-	parts := []string{"memory " + text.Left(text.Size(r.Memory), 4) + " " + spark(r.Memories, 0, 12)}
+	parts := []string{"memory " + text.Left(text.Size(r.Memory), 4) + " " + sparkMemory(r, 12)}
 	parts = append(parts, "CPU "+text.Left(text.Percent(r.CPU)+"%", 5)+" "+spark(r.CPUs, leastCPU, 12))
 	if u := r.Service.Usage; u != nil {
 		parts = append(parts, text.Count(u.Processes, "process"))

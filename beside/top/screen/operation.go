@@ -40,6 +40,15 @@ func (m *Model) operated(in Operated) {
 	m.tell(title(o) + ": done" + standing(o))
 }
 
+// Unfinished is the number of the operation that was begun here and is not over; 0: there
+// is none.
+func (m *Model) Unfinished() uint64 {
+	if !m.doing.on {
+		return 0
+	}
+	return m.doing.operation.ID
+}
+
 // failure is why an operation failed, without the name that it is told with already.
 func failure(o control.Operation, detail string) string {
 	for _, m := range o.Members {

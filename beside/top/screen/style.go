@@ -5,6 +5,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"rlminit/beside/top/table"
 	"rlminit/beside/top/text"
 	"rlminit/control"
 )
@@ -51,4 +52,10 @@ func spark(values []float32, least float32, width int) string {
 		most = max(most, v)
 	}
 	return text.Spark(values, most, width)
+}
+
+// sparkMemory draws the latest memory of a service, so that what stays the same is below
+// a full column.
+func sparkMemory(r *table.Row, width int) string {
+	return spark(r.Memories, float32(r.Memory)*4/3, width)
 }

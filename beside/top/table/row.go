@@ -25,10 +25,13 @@ type Row struct {
 	CPUs, Memories []float32 // what the last measurements were, the oldest first
 
 	measured time.Time // when CPUs got its last value
+	used     float64   // seconds of CPU time then; -1: not known
 }
 
-// samples is how many measurements a row remembers.
-const samples = 60
+const (
+	samples = 60                     // that a row remembers
+	apart   = 500 * time.Millisecond // the least time between two: CPU time is counted in hundredths of a second
+)
 
 // Name is what people call a service: its profile's name, where it has one.
 func Name(s control.Service) string {
@@ -137,27 +140,25 @@ func Urgency(state string) int {
 
 // update has a row be what a snapshot says of its service.
 func (r *Row) update(s control.Service, at time.Time) {
-	was := r.Service
-	before, since := r.usedCPU(), r.measured
+	same := r.Service.PID != nil && s.PID != nil && *r.Service.PID == *s.PID
 	r.Service, r.Name, r.State, r.Why = s, Name(s), State(s), Why(s)
-	r.CPU, r.Memory = -1, -1
+	r.Memory = -1
 	if s.Usage != nil {
 		r.Memory = s.Usage.MemoryBytes
-		same := was.PID != nil && s.PID != nil && *was.PID == *s.PID
-		if passed := at.Sub(since).Seconds(); same && before >= 0 && passed > 0 {
-			r.CPU = max(0, (s.Usage.CPUS-before)/passed*100)
+	}
+	passed := at.Sub(r.measured)
+	if same && passed < apart {
+		return
+	}
+	before := r.used
+	r.CPU, r.used, r.measured = -1, -1, at
+	if s.Usage != nil {
+		r.used = s.Usage.CPUS
+		if same && before >= 0 {
+			r.CPU = max(0, (r.used-before)/passed.Seconds()*100)
 		}
 	}
-	r.measured = at
 	r.CPUs, r.Memories = remember(r.CPUs, float32(r.CPU)), remember(r.Memories, float32(r.Memory))
-}
-
-// usedCPU is the CPU time of the last measurement, in seconds; -1: it is not known.
-func (r *Row) usedCPU() float64 {
-	if r.Service.Usage == nil {
-		return -1
-	}
-	return r.Service.Usage.CPUS
 }
 
 func remember(values []float32, v float32) []float32 {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"rlminit/beside/top/text"
 	"rlminit/control"
 )
 
@@ -56,6 +57,7 @@ type Table struct {
 	marked map[string]bool
 	cursor string // the name of the service that it is on; "": none
 	index  int    // of the cursor in shown
+	widest int    // the columns that the longest name takes
 }
 
 // Set has the table be what a snapshot says. Marks of services that are gone are gone; a
@@ -72,6 +74,10 @@ func (t *Table) Set(s Snapshot) {
 		if t.rows[name] == nil {
 			delete(t.marked, name)
 		}
+	}
+	t.widest = 0
+	for _, r := range t.rows {
+		t.widest = max(t.widest, text.Width(r.Name))
 	}
 	t.arrange()
 }
@@ -184,6 +190,9 @@ func (t *Table) Sorted() (Order, bool) { return t.order, t.turned }
 
 // Shown are the rows that are shown, in their order: valid until the next change.
 func (t *Table) Shown() []*Row { return t.shown }
+
+// Widest is how many columns the longest name takes, shown or not.
+func (t *Table) Widest() int { return t.widest }
 
 // Len is how many services there are, shown or not.
 func (t *Table) Len() int { return len(t.rows) }
