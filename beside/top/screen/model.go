@@ -176,7 +176,7 @@ func (m *Model) pressList(k Key) []Effect {
 // leaveList takes away, one after the other, what a person has put on the list.
 func (m *Model) leaveList() []Effect {
 	switch {
-	case m.note.text != "":
+	case m.note.bad:
 		m.note = note{}
 	case m.table.Marks() > 0:
 		m.table.Unmark()

@@ -49,7 +49,7 @@ func (m *Model) pressOne(k Key) []Effect {
 	switch k.Name {
 	case "esc", "backspace":
 		switch {
-		case m.note.text != "":
+		case m.note.bad:
 			m.note = note{}
 			return nil
 		case log.sought != "":

@@ -33,11 +33,14 @@ func (m *Model) operated(in Operated) {
 	if !o.Over() || in.Of == 0 && o.ID == m.doing.operation.ID {
 		return // or it is told once more
 	}
-	if problem := o.Problem(); problem != nil {
-		m.complain("cannot " + subject(o) + ": " + failure(o, problem.Detail))
-		return
+	switch o.State {
+	case "done":
+		m.tell(title(o) + ": done" + standing(o))
+	case "failed":
+		m.complain("cannot " + subject(o) + ": " + failure(o))
+	default:
+		m.complain(title(o) + " is " + strings.TrimSuffix(o.State+": "+members(o), ": "))
 	}
-	m.tell(title(o) + ": done" + standing(o))
 }
 
 // Unfinished is the number of the operation that was begun here and is not over; 0: there
@@ -49,14 +52,12 @@ func (m *Model) Unfinished() uint64 {
 	return m.doing.operation.ID
 }
 
-// failure is why an operation failed, without the name that it is told with already.
-func failure(o control.Operation, detail string) string {
-	for _, m := range o.Members {
-		if m.State == "failed" && m.Reason != "" && len(o.Members) == 1 {
-			return m.Reason
-		}
+// failure is why an operation failed. Of one service the name is told already.
+func failure(o control.Operation) string {
+	if len(o.Members) == 1 && o.Members[0].Reason != "" {
+		return o.Members[0].Reason
 	}
-	return detail
+	return o.Reason
 }
 
 // standing is what to know of an operation that had nothing to do.
@@ -93,11 +94,8 @@ func shortName(name string) string {
 // progress is how far an operation is.
 func progress(o control.Operation) string {
 	counts := map[string]int{}
-	waits := ""
 	for _, m := range o.Members {
-		if counts[m.State]++; m.State == "running" && waits == "" && m.Reason != "" {
-			waits = shortName(m.Name) + ": " + m.Reason
-		}
+		counts[m.State]++
 	}
 	line := fmt.Sprintf("%d of %d done", counts["done"], len(o.Members))
 	for _, state := range []string{"running", "failed"} {
@@ -105,10 +103,17 @@ func progress(o control.Operation) string {
 			line += fmt.Sprintf(", %d %s", n, state)
 		}
 	}
-	if waits != "" {
-		line += "; " + waits
+	return line
+}
+
+// awaited is what the first of the members waits for that are under way.
+func awaited(o control.Operation) string {
+	for _, m := range o.Members {
+		if m.State == "running" && m.Reason != "" {
+			return "; " + shortName(m.Name) + " " + text.Line(m.Reason)
+		}
 	}
-	return text.Line(line)
+	return ""
 }
 
 // line is the line at the foot on the operation that is under way.
@@ -116,7 +121,8 @@ func (d doing) line() string {
 	if d.operation.ID == 0 {
 		return text.Line(d.begun.Verb) + ": asking the supervisor"
 	}
-	return title(d.operation) + ": " + progress(d.operation) + "; c cancels it"
+	verb, whom, _ := strings.Cut(subject(d.operation), " ")
+	return verb + " of " + whom + ": " + progress(d.operation) + " (c cancels)" + awaited(d.operation)
 }
 
 // operations is the page of operations.
@@ -172,12 +178,16 @@ func (m *Model) pressOperations(k Key) []Effect {
 	return nil
 }
 
-// members says of an operation what became of those members that did not go well, or are
-// not done yet.
+// members says what became of those members that did not go well. Of one service the name
+// is told already.
 func members(o control.Operation) string {
 	var parts []string
 	for _, m := range o.Members {
-		if m.State != "done" {
+		switch {
+		case m.State == "done":
+		case len(o.Members) == 1:
+			parts = append(parts, m.Reason)
+		default:
 			parts = append(parts, strings.TrimSuffix(shortName(m.Name)+" "+m.State+": "+m.Reason, ": "))
 		}
 	}

@@ -101,7 +101,7 @@ func becomes(o control.Operation) string {
 	_, whom, _ := strings.Cut(subject(o), " ")
 	switch {
 	case !o.Over():
-		return whom + ": " + progress(o)
+		return whom + ": " + progress(o) + awaited(o)
 	case o.State == "done":
 		return whom
 	}

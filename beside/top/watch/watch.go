@@ -25,7 +25,8 @@ const (
 	enough  = 10 * time.Second        // how long one is waited for before it is asked for again
 	pause   = 500 * time.Millisecond  // before what failed is tried again
 	gap     = 250 * time.Millisecond  // the least between two looks at all services
-	share   = 20                      // a look that took long is followed by so many times of that
+	share   = 20                      // a look that took long is followed by so many times of that,
+	most    = 2 * time.Second         // but no longer
 )
 
 // Source asks one rlminit.
@@ -108,7 +109,7 @@ func (s *Source) Follow(ctx context.Context) <-chan News {
 				return
 			}
 			// What happens all the time may not keep either of us busy.
-			if !sleep(ctx, max(gap, share*took)) || !until(ctx, changed, s.every-time.Since(begun)) {
+			if !sleep(ctx, min(max(gap, share*took), most)) || !until(ctx, changed, s.every-time.Since(begun)) {
 				return
 			}
 		}
