@@ -79,7 +79,7 @@ func Why(s control.Service) string {
 	if len(words) == 0 && s.StatusText != nil {
 		add(*s.StatusText)
 	}
-	if len(words) == 0 && s.State != "running" && s.LastExit != nil {
+	if len(words) == 0 && s.State != "running" && s.State != "starting" && s.LastExit != nil {
 		add(Exit(*s.LastExit))
 	}
 	return text.Line(strings.Join(words, "; "))

@@ -32,14 +32,13 @@ func Line(s string) string {
 	var out strings.Builder
 	marks := 0
 	for _, r := range clip(strings.TrimRight(s, "\r\n")) {
-		if unicode.Is(unicode.M, r) {
-			if marks++; marks > marksMost || chooses(r) {
-				continue
-			}
-		} else {
+		if marks++; !unicode.Is(unicode.M, r) {
 			marks = 0
 		}
 		switch {
+		case marks > marksMost || chooses(r):
+		case marks > 0 && out.Len() == 0: // or it would be drawn over what is before the text
+			out.WriteRune(unicode.ReplacementChar)
 		case r == '\t' || r == '\n' || r == '\r':
 			out.WriteByte(' ')
 		case unicode.IsPrint(r):
@@ -89,7 +88,7 @@ func LogLine(line []byte) string {
 		line = line[:longest]
 	}
 	out := make([]byte, 0, len(line))
-	marks := 0
+	marks, column, counted := 0, 0, 0 // the columns of the first counted bytes of out
 	for len(line) > 0 {
 		r, size := utf8.DecodeRune(line)
 		if marks = marks + 1; !unicode.Is(unicode.M, r) {
@@ -99,11 +98,12 @@ func LogLine(line []byte) string {
 		case r == utf8.RuneError && size == 1:
 			out = fmt.Appendf(out, "\\x%02x", line[0])
 		case r == '\t':
-			for out = append(out, ' '); utf8.RuneCount(out)%tabStop != 0; {
-				out = append(out, ' ')
-			}
+			column += utf8.RuneCount(out[counted:])
+			blanks := tabStop - column%tabStop
+			out = append(out, "        "[:blanks]...)
+			column, counted = column+blanks, len(out)
 		case marks > marksMost || chooses(r):
-		case unicode.IsPrint(r):
+		case unicode.IsPrint(r) && (marks == 0 || len(out) > 0):
 			out = append(out, line[:size]...)
 		case r < 0x20:
 			out = append(out, '^', byte(r)+'@')
