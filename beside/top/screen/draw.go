@@ -63,7 +63,7 @@ func (m *Model) head() []string {
 	if m.latest.Limit > 0 {
 		use += fmt.Sprintf("; container %s of %s", text.Size(m.latest.Used), text.Size(m.latest.Limit))
 	}
-	return append(lines, use)
+	return append(lines, use+m.chosenSo())
 }
 
 // foot are the lines below everything: what is said or asked, and the keys.

@@ -64,8 +64,7 @@ func (m *Model) drawList(room int) []string {
 	return lines
 }
 
-// titles are the titles of the columns. That of what is sorted by has an arrow, and what
-// is shown of all is in the place of the reason's.
+// titles are the titles of the columns. That of what is sorted by has an arrow.
 func (m *Model) titles(name int) string {
 	order, turned := m.table.Sorted()
 	title := func(word string, of table.Order) string {
@@ -96,17 +95,25 @@ func (m *Model) titles(name int) string {
 		line += " " + text.Left(word, width)
 	}
 	line += " WHY"
-	var besides []string
-	if m.filter != "" {
-		besides = append(besides, fmt.Sprintf("filter %q shows %s", m.filter, text.Number(len(m.table.Shown()))))
-	}
-	if n := m.table.Marks(); n > 0 {
-		besides = append(besides, text.Number(n)+" marked")
-	}
-	if len(besides) > 0 {
-		line += "  [" + strings.Join(besides, ", ") + "]"
+	if m.size.Height < roomy {
+		line += m.chosenSo()
 	}
 	return line
+}
+
+// chosenSo says what a person has chosen: a filter, and marks.
+func (m *Model) chosenSo() string {
+	var parts []string
+	if m.filter != "" {
+		parts = append(parts, fmt.Sprintf("filter %q shows %s", m.filter, text.Number(len(m.table.Shown()))))
+	}
+	if n := m.table.Marks(); n > 0 {
+		parts = append(parts, text.Number(n)+" marked")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  [" + strings.Join(parts, ", ") + "]"
 }
 
 func (m *Model) sparkWidth() int {

@@ -54,10 +54,10 @@ func (m *Model) Unfinished() uint64 {
 
 // failure is why an operation failed. Of one service the name is told already.
 func failure(o control.Operation) string {
-	if len(o.Members) == 1 && o.Members[0].Reason != "" {
-		return o.Members[0].Reason
+	if len(o.Members) != 1 {
+		return o.Reason
 	}
-	return o.Reason
+	return strings.TrimPrefix(cmp.Or(o.Members[0].Reason, o.Reason), shortName(o.Members[0].Name)+": ")
 }
 
 // standing is what to know of an operation that had nothing to do.

@@ -239,6 +239,8 @@ func TestFailuresAreTold(t *testing.T) {
 	failed := control.Operation{ID: 3, Verb: "start", State: "failed", Reason: "db: exit 1", Members: []control.OperationMember{{Name: "db", State: "failed", Reason: "exit 1"}}}
 	try(Operated{Operation: failed}, "cannot start db: exit 1")
 	try(Operated{Why: "permission denied: you are\x1b[2J uid 7"}, "permission denied: you are�[2J uid 7")
+	failed.Members[0].Reason = ""
+	try(Operated{Operation: failed}, "cannot start db: exit 1")
 	failed.State, failed.Members[0].Reason = "superseded", "a later stop has it"
 	try(Operated{Operation: failed}, "start of db (operation 3) is superseded: a later stop has it")
 	for range 20 {

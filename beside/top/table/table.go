@@ -159,9 +159,11 @@ func (r *Row) matches(words []string) bool {
 	return true
 }
 
-// Filter has only those be shown that have each of the words. Case does not count.
+// Filter has only those be shown that have each of the words. Case does not count. A cursor
+// whose service is not among them goes to the first.
 func (t *Table) Filter(words string) {
 	t.filter = strings.Fields(strings.ToLower(words))
+	t.index = 0
 	t.arrange()
 }
 

@@ -138,12 +138,12 @@ func TestMarks(t *testing.T) {
 		t.Errorf("after c is gone, a command is meant for %q", is)
 	}
 	table.MarkShown()
-	expect(t, table, "*a [*b]")
+	expect(t, table, "[*a] *b")
 	table.MarkShown()
-	expect(t, table, "a [b]")
+	expect(t, table, "[a] b")
 	table.Mark()
 	table.Unmark()
-	expect(t, table, "a [b]")
+	expect(t, table, "[a] b")
 }
 
 // TestUse: CPU is what was used between two measurements of one process, and not known
