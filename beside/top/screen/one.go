@@ -22,6 +22,7 @@ func (m *Model) open() []Effect {
 	if r == nil {
 		return nil
 	}
+	m.table.Move(0) // it stays on that one
 	m.page = onePage
 	m.one = one{service: r.Service.Name, opened: m.one.opened + 1, row: *r, log: logPane{found: -1}}
 	return []Effect{OpenLog{Of: m.one.opened, Service: r.Service.Name}}

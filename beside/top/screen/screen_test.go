@@ -167,7 +167,7 @@ func TestFilterAndSort(t *testing.T) {
 
 	u.reads("STATE↓")
 	u.presses("s")
-	u.reads("NAME↓", "  api")
+	u.reads("NAME↓", "> api")
 	u.presses("S")
 	u.reads("NAME↑")
 	if lines := strings.Split(u.screen(), "\n"); !strings.Contains(lines[3], "web") {

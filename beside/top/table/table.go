@@ -55,6 +55,7 @@ type Table struct {
 	order  Order
 	turned bool // the order is the other way round
 	marked map[string]bool
+	held   bool   // a person has moved the cursor: until then it is on the first row
 	cursor string // the name of the service that it is on; "": none
 	index  int    // of the cursor in shown
 	widest int    // the columns that the longest name takes
@@ -110,7 +111,11 @@ func (t *Table) arrange() {
 		}
 		return cmp.Or(c, strings.Compare(a.Name, b.Name), strings.Compare(a.Service.Name, b.Service.Name))
 	})
-	if at := slices.IndexFunc(t.shown, func(r *Row) bool { return r.Service.Name == t.cursor }); at >= 0 {
+	at := slices.IndexFunc(t.shown, func(r *Row) bool { return r.Service.Name == t.cursor })
+	switch {
+	case !t.held:
+		t.index = 0
+	case at >= 0:
 		t.index = at
 	}
 	t.put(t.index)
@@ -211,8 +216,12 @@ func (t *Table) Cursor() (*Row, int) {
 	return t.shown[t.index], t.index
 }
 
-// Move moves the cursor by so many rows, no further than to an end.
-func (t *Table) Move(by int) { t.put(t.index + by) }
+// Move moves the cursor by so many rows, no further than to an end. From then on it stays
+// on its service, wherever that goes.
+func (t *Table) Move(by int) {
+	t.held = true
+	t.put(t.index + by)
+}
 
 func (t *Table) put(index int) {
 	if t.index = max(0, min(index, len(t.shown)-1)); len(t.shown) > 0 {

@@ -44,7 +44,7 @@ func expect(t *testing.T, table *Table, want string) {
 }
 
 func TestOrders(t *testing.T) {
-	table := new(Table)
+	table := &Table{held: true}
 	at := start.Add(time.Minute)
 	sick, young := running("sick", 5, 50, 1), running("young", 6, 10, 1)
 	sick.Healthy, sick.Restarts, young.Since = ptr(false), 3, ptr(start.Add(30*time.Second))
@@ -76,7 +76,10 @@ func TestOrders(t *testing.T) {
 // if the service is gone.
 func TestCursorStays(t *testing.T) {
 	table := new(Table)
+	table.Set(Snapshot{At: start, Services: []control.Service{in("a", "running"), in("b", "starting"), in("c", "running")}})
+	expect(t, table, "[b] a c")
 	table.Set(Snapshot{At: start, Services: []control.Service{in("a", "running"), in("b", "running"), in("c", "running")}})
+	expect(t, table, "[a] b c") // nobody has moved it
 	table.Move(1)
 	expect(t, table, "a [b] c")
 	table.Set(Snapshot{At: start, Services: []control.Service{in("a", "running"), in("b", "failed"), in("c", "running")}})

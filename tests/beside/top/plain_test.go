@@ -69,6 +69,10 @@ func TestWhereItCannotBe(t *testing.T) {
 		}
 	}
 	pure := ns.Start(t, box.Spec{Main: []string{"sleep", "inf"}})
+	box.Eventually(t, long, "PID 1 is rlminit", func() (bool, any) {
+		r := pure.Run("status")
+		return strings.Contains(r.Err, "PID 1 is rlminit "), r
+	})
 	s := open(t, pure, size{200, 40}, box.Root, nil, verb()...)
 	s.reads("rlminit: no rlminit answers on /run/rlminit/control.sock: PID 1 is rlminit without a configuration", "exit code 6")
 	if ns.Privileged() {

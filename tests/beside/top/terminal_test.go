@@ -3,6 +3,7 @@
 package top
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,14 @@ import (
 	"rlminit/tests/ns"
 )
 
-func TestMain(m *testing.M) { os.Exit(ns.Main(m)) }
+func TestMain(m *testing.M) {
+	// They wait for screens, and hardly need a processor for that.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	os.Exit(ns.Main(m))
+}
 
 // long is how long a screen may take to show something on a busy machine.
 const long = 25 * time.Second

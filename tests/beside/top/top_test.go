@@ -169,7 +169,8 @@ func TestOperationIsCancelled(t *testing.T) {
 	s.reads("restart of 2 services (operation 1) is cancelled")
 	b.Shell(box.Root, "touch /tmp/end")
 
-	b.Shell(box.Root, "rm -f /tmp/end /tmp/slow")
+	b.Must("stop", "slow")
+	b.Shell(box.Root, "rm /tmp/end /tmp/slow")
 	b.Must("start", "slow")
 	b.As(box.Root, "bash", "-c", "until [ -e /tmp/slow ]; do sleep 0.1; done")
 	s.keys("Escape")
