@@ -77,22 +77,25 @@ func (m *Model) foot() []string {
 	case m.typing != nil:
 		return []string{"filter by name, state or kind: " + m.typing.text + "█", style(faint, "Enter keep   Esc show all")}
 	}
-	line := ""
+	var lines []string
 	switch {
 	case m.note.text != "" && m.note.bad:
-		line = style(ill, m.note.text)
+		for _, line := range wrap(m.note.text, m.size.Width, 3) {
+			lines = append(lines, style(ill, line))
+		}
 	case m.note.text != "":
-		line = m.note.text
+		lines = []string{m.note.text}
 	case m.doing.on:
-		line = m.doing.line()
+		lines = []string{m.doing.line()}
+	case m.page == listPage && m.size.Height < roomy:
+		lines = []string{m.underCursor()}
+	default:
+		lines = []string{""}
 	}
-	if m.size.Height >= roomy && m.page == listPage {
-		return []string{m.underCursor(), line, keys}
+	if m.page == listPage && m.size.Height >= roomy {
+		lines = append([]string{m.underCursor()}, lines...)
 	}
-	if line == "" && m.page == listPage {
-		line = m.underCursor()
-	}
-	return []string{line, keys}
+	return append(lines, keys)
 }
 
 // drawQuestion is a question with what yes will do, over as many lines as that takes.
