@@ -520,6 +520,7 @@ type EventQuery struct {
 	Types        []string // none: all
 	Names        []string // of services or profiles; none: all
 	Last         *int     // of those that there are, the last so many; nil: all
+	After        uint64   // those of a higher seq: with it a reader goes on where it was; 0: all
 	Follow       bool     // also those to come
 }
 

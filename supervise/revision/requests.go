@@ -25,7 +25,7 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 			return nil, absent()
 		}
 	}
-	server.Handle("POST /v1/plan", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Plan, r) }))
+	server.Handle("POST /v1/plan", api.MayPlan, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Plan, r) }))
 	server.Handle("POST /v1/apply", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Apply, r) }))
 	server.Handle("POST /v1/set", api.MayCommand, with(func(all *Revisions, r *http.Request) (any, error) {
 		return api.WithBody(func(r *http.Request, body control.SetProfiles) (any, error) {
@@ -34,8 +34,8 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 		})(r)
 	}))
 	server.Handle("POST /v1/rollback", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Rollback, r) }))
-	server.Handle("GET /v1/revisions", api.MayApply, with(func(all *Revisions, _ *http.Request) (any, error) { return all.List(), nil }))
-	server.Handle("GET /v1/revisions/{number}", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {
+	server.Handle("GET /v1/revisions", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return all.List(), nil }))
+	server.Handle("GET /v1/revisions/{number}", api.MayReview, with(func(all *Revisions, r *http.Request) (any, error) {
 		number, err := strconv.Atoi(r.PathValue("number"))
 		after, err2 := strconv.ParseUint(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
 		if err != nil || err2 != nil {
@@ -43,5 +43,5 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 		}
 		return all.Get(r.Context(), number, after)
 	}))
-	server.Handle("GET /v1/drift", api.MayApply, with(func(all *Revisions, _ *http.Request) (any, error) { return all.Drift() }))
+	server.Handle("GET /v1/drift", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return all.Drift() }))
 }
