@@ -125,6 +125,7 @@ var All = []Test{
 	{Name: "StdoutCanBeOpened", Run: StdoutCanBeOpened},
 	{Name: "AccessIsDecidedByUid", Run: AccessIsDecidedByUid, Root: true},
 	{Name: "GatewayCannotControl", Run: GatewayCannotControl, Root: true},
+	{Name: "LevelsOfControl", Run: LevelsOfControl},
 	{Name: "ExecIsTheService", Run: ExecIsTheService, Root: true},
 	{Name: "TagsRunOut", Run: TagsRunOut, Root: true},
 	{Name: "StatusIsForged", Run: StatusIsForged, Root: true},
