@@ -34,6 +34,9 @@ type proposals struct {
 	all  []waiting // the oldest first
 }
 
+// Proposals is what can be asked of plans that wait for approval.
+type Proposals struct{ *Revisions }
+
 // waiting is a plan that waits.
 type waiting struct {
 	control.ProposedPlan // without its text
@@ -54,12 +57,12 @@ type proposal struct {
 
 // Propose keeps a plan, with the secrets that its apply needs, until somebody approves or
 // withdraws it.
-func (r *Revisions) Propose(ask control.ProposeRequest, actor uint32) (none control.ProposedPlan, err error) {
+func (r Proposals) Propose(ask control.ProposeRequest, actor uint32) (none control.ProposedPlan, err error) {
 	p, err := plan.Read([]byte(ask.Plan))
 	if err != nil {
 		return none, problemOf(err)
 	}
-	if err := r.proposable(p, ask.Secrets); err != nil {
+	if err := proposable(p, ask.Secrets); err != nil {
 		return none, problemOf(err)
 	}
 	of := proposal{At: r.now().UTC().Truncate(time.Second), UID: actor, By: ask.By, Plan: ask.Plan, Secrets: ask.Secrets}
@@ -96,7 +99,7 @@ func (r *Revisions) Propose(ask control.ProposeRequest, actor uint32) (none cont
 }
 
 // proposable says why a plan cannot wait.
-func (r *Revisions) proposable(p *plan.Plan, secrets map[string]map[string]string) error {
+func proposable(p *plan.Plan, secrets map[string]map[string]string) error {
 	switch {
 	case p.Empty():
 		return control.BadRequest("the plan changes nothing, and so there is nothing to approve")
@@ -126,7 +129,7 @@ func (of proposal) waiting(p *plan.Plan, size int) waiting {
 }
 
 // outdated says why a plan cannot be applied now; "": it can.
-func (r *Revisions) outdated(w waiting) string {
+func (r Proposals) outdated(w waiting) string {
 	if r.now().After(w.Expires) {
 		return fmt.Sprintf("the plan is too old: it was good until %s; make it again with rlminit plan", w.Expires.Format(time.RFC3339))
 	}
@@ -211,8 +214,8 @@ func (l *proposals) forget(hash string) error {
 	return nil
 }
 
-// Proposed are the plans that wait, the oldest first.
-func (r *Revisions) Proposed() ([]control.ProposedPlan, error) {
+// List are the plans that wait, the oldest first.
+func (r Proposals) List() ([]control.ProposedPlan, error) {
 	r.proposed.mu.Lock()
 	waits, err := r.proposed.list()
 	waits = slices.Clone(waits)
@@ -226,8 +229,8 @@ func (r *Revisions) Proposed() ([]control.ProposedPlan, error) {
 	return all, err
 }
 
-// ProposedPlan is one of them, with its text.
-func (r *Revisions) ProposedPlan(hash string) (control.ProposedPlan, error) {
+// Get is one of them, with its text.
+func (r Proposals) Get(hash string) (control.ProposedPlan, error) {
 	w, of, err := r.proposed.load(hash)
 	if err != nil {
 		return w.ProposedPlan, err
@@ -273,7 +276,7 @@ func indexOf(all []waiting, hash string) int {
 }
 
 // Withdraw takes a plan off the list.
-func (r *Revisions) Withdraw(hash string, actor uint32, by string) error {
+func (r Proposals) Withdraw(hash string, actor uint32, by string) error {
 	r.proposed.mu.Lock()
 	defer r.proposed.mu.Unlock()
 	all, err := r.proposed.list()
@@ -295,7 +298,7 @@ func (r *Revisions) Withdraw(hash string, actor uint32, by string) error {
 }
 
 // complete fills in the plan and the secrets of an apply that names a plan that waits.
-func (r *Revisions) complete(ask *control.ApplyRequest) error {
+func (r Proposals) complete(ask *control.ApplyRequest) error {
 	if ask.Plan != "" {
 		return nil
 	}
