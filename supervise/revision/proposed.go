@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -77,15 +78,14 @@ func (r Proposals) Propose(ask control.ProposeRequest, actor uint32) (none contr
 	w.Current = true
 	r.proposed.mu.Lock()
 	defer r.proposed.mu.Unlock()
-	all, err := r.proposed.list()
-	if err != nil {
+	if _, err := r.proposed.list(); err != nil {
 		return none, err
 	}
-	if i := indexOf(all, p.Hash); i >= 0 {
-		all[i].Current = true
-		return all[i].ProposedPlan, nil
+	if known, err := r.proposed.find(p.Hash); err == nil { // the request came twice
+		known.Current = true
+		return known.ProposedPlan, nil
 	}
-	if err := r.proposed.makeRoom(len(text), r.outdated); err != nil {
+	if err := r.proposed.makeRoom(len(text), r.now(), r.outdated); err != nil {
 		return none, err
 	}
 	if err := r.archive.SavePlan(p.Hash, text); err != nil {
@@ -153,6 +153,7 @@ func (l *proposals) list() ([]waiting, error) {
 	if l.read {
 		return l.all, nil
 	}
+	l.all = nil
 	err := l.archive.LoadPlans(func(hash string, text []byte) {
 		var of proposal
 		err := json.Unmarshal(text, &of)
@@ -170,7 +171,6 @@ func (l *proposals) list() ([]waiting, error) {
 		l.all = append(l.all, of.waiting(p, len(text)))
 	})
 	if err != nil {
-		l.all = nil
 		return nil, control.Failed("cannot read the plans that wait for approval: %v", err)
 	}
 	slices.SortStableFunc(l.all, func(a, b waiting) int { return a.At.Compare(b.At) })
@@ -178,14 +178,11 @@ func (l *proposals) list() ([]waiting, error) {
 	return l.all, nil
 }
 
-// makeRoom lets go of plans that cannot be applied any more, if there are too many, or says
-// that there are. The caller holds the lock.
-func (l *proposals) makeRoom(size int, outdated func(waiting) string) error {
+// makeRoom lets go of plans whose time is over, and if there are too many of all that cannot
+// be applied any more; or says that there are too many. The caller holds the lock.
+func (l *proposals) makeRoom(size int, now time.Time, outdated func(waiting) string) error {
 	for _, old := range slices.Clone(l.all) {
-		if l.fits(size) {
-			return nil
-		}
-		if outdated(old) != "" {
+		if now.After(old.Expires) || !l.fits(size) && outdated(old) != "" {
 			if err := l.forget(old.Hash); err != nil {
 				return err
 			}
@@ -240,58 +237,47 @@ func (r Proposals) Get(hash string) (control.ProposedPlan, error) {
 	return w.ProposedPlan, nil
 }
 
-// load reads one of them.
+// find is one of them. The caller holds the lock.
+func (l *proposals) find(hash string) (waiting, error) {
+	all, err := l.list()
+	i := slices.IndexFunc(all, func(w waiting) bool { // the hash may be written without what it begins with
+		return hash == w.Hash || "sha256:"+strings.ToLower(hash) == w.Hash
+	})
+	switch {
+	case err != nil:
+		return waiting{}, err
+	case i < 0:
+		return waiting{}, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no plan waits under %q; see rlminit plan proposed", hash))
+	}
+	return all[i], nil
+}
+
+// load reads one of them, whole.
 func (l *proposals) load(hash string) (w waiting, of proposal, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all, err := l.list()
-	if err != nil {
+	if w, err = l.find(hash); err != nil {
 		return w, of, err
 	}
-	i := indexOf(all, hash)
-	if i < 0 {
-		return w, of, notProposed(hash)
+	read := func(_ string, text []byte) { err = json.Unmarshal(text, &of) }
+	if failed := l.archive.LoadPlans(read, w.Hash); err != nil || failed != nil || of.Plan == "" {
+		return w, of, control.Failed("cannot read the plan: %v", cmp.Or(failed, err, fs.ErrNotExist))
 	}
-	err = l.archive.LoadPlans(func(name string, text []byte) {
-		if name == all[i].Hash {
-			_ = json.Unmarshal(text, &of) // it was read before
-		}
-	}, all[i].Hash)
-	if err == nil && of.Plan == "" {
-		err = notProposed(hash)
-	}
-	return all[i], of, err
-}
-
-func notProposed(hash string) error {
-	return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no plan waits under %q; see rlminit plan proposed", hash))
-}
-
-// indexOf is the place of a plan; a hash may be written without what it begins with.
-func indexOf(all []waiting, hash string) int {
-	return slices.IndexFunc(all, func(w waiting) bool {
-		_, digits, _ := strings.Cut(w.Hash, ":")
-		return hash == w.Hash || strings.ToLower(hash) == digits
-	})
+	return w, of, nil
 }
 
 // Withdraw takes a plan off the list.
 func (r Proposals) Withdraw(hash string, actor uint32, by string) error {
 	r.proposed.mu.Lock()
 	defer r.proposed.mu.Unlock()
-	all, err := r.proposed.list()
+	w, err := r.proposed.find(hash)
+	if err == nil {
+		err = r.proposed.forget(w.Hash)
+	}
 	if err != nil {
 		return err
 	}
-	i := indexOf(all, hash)
-	if i < 0 {
-		return notProposed(hash)
-	}
-	what := apply.RecordedProposal{Hash: all[i].Hash, UID: actor, By: by}
-	if err := r.proposed.forget(what.Hash); err != nil {
-		return err
-	}
-	if err := r.journal.Record(apply.TypeWithdrawn, what); err != nil {
+	if err := r.journal.Record(apply.TypeWithdrawn, apply.RecordedProposal{Hash: w.Hash, UID: actor, By: by}); err != nil {
 		slog.Warn("cannot record that a plan was withdrawn", "err", err)
 	}
 	return nil
@@ -311,8 +297,8 @@ func (r Proposals) complete(ask *control.ApplyRequest) error {
 func (l *proposals) drop(hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if all, err := l.list(); err == nil && indexOf(all, hash) >= 0 {
-		if err := l.forget(hash); err != nil {
+	if w, err := l.find(hash); err == nil {
+		if err := l.forget(w.Hash); err != nil {
 			slog.Warn("a plan that is applied stays among those that wait for approval", "err", err)
 		}
 	}
