@@ -101,6 +101,7 @@ var All = []Test{
 
 	{Name: "PlanAndApply", Run: PlanAndApply},
 	{Name: "RollbackIsRolledBack", Run: RollbackIsRolledBack},
+	{Name: "PlanWaits", Run: PlanWaits},
 	{Name: "ApplyGivesWayToRenames", Run: ApplyGivesWayToRenames},
 	{Name: "PlanRefuses", Run: PlanRefuses, Root: true},
 	{Name: "ApplyIsRolledBack", Run: ApplyIsRolledBack},
