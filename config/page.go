@@ -132,8 +132,7 @@ func (p *parser) pageService() {
 	d.Command, d.Control = []string{filepath.Join(filepath.Dir(self), PageProgram)}, g.Allow
 	d.Ready = &service.Probe{Notify: true, Timeout: 30 * time.Second}
 	d.Limits.Memory = pageMemory
-	d.Secrets = map[string]string{}
-	d.Environment = map[string]service.Value{}
+	d.Secrets, d.Environment = map[string]string{}, map[string]service.Value{}
 	set := func(name, value string) {
 		if value != "" {
 			d.Environment[name] = service.Value{Text: value}
@@ -176,13 +175,12 @@ func (k *compiler) page(p *wire.Policy) error {
 	}
 	id := wire.Identity{UID: uid, GID: uid}
 	whose := k.taken(id, p)
-	tags, of := k.config.Tags, p.Profiles
 	switch {
 	case uid == p.Supervisor.UID, uid == p.Supervisor.GID:
 		whose = "is the supervisor's"
-	case of.Has(uid):
+	case p.Profiles.Has(uid):
 		whose = "is among profile_users"
-	case tags.Low != 0 && uint32(tags.Low) <= uid && uid <= uint32(tags.High):
+	case p.TagLow != 0 && p.TagLow <= uid && uid <= p.TagHigh:
 		whose = "is among tags"
 	}
 	if whose == "" {

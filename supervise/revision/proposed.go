@@ -122,7 +122,7 @@ func (of proposal) waiting(p *plan.Plan, size int) waiting {
 	return waiting{
 		ProposedPlan: control.ProposedPlan{
 			Hash: p.Hash, At: of.At, Expires: p.Expires, UID: of.UID, By: of.By, Source: cmp.Or(p.Source.Revision, p.Source.File), Scope: string(p.Scope),
-			Summary: control.PlanSummary(p.Summary), Deletes: append([]string{}, p.Deletes()...),
+			Summary: p.Summary, Deletes: append([]string{}, p.Deletes()...),
 		},
 		scope: p.Scope, salt: p.Salt, base: p.Base, size: size,
 	}
