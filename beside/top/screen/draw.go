@@ -27,7 +27,7 @@ func (m *Model) Draw() string {
 	case operationsPage:
 		lines = m.drawOperations(room)
 	case helpPage:
-		lines = m.drawHelp(room)
+		lines = m.drawHelp()
 	default:
 		lines = m.drawList(room)
 	}
@@ -157,6 +157,9 @@ func (m *Model) keys() string {
 	case operationsPage:
 		all = []string{"? help", "Esc back", "q quit", "↑↓ move", "c cancel"}
 	case helpPage:
+		if len(help) > m.size.Height-3 {
+			return "↑↓ scroll   any other key goes back"
+		}
 		return "any key goes back"
 	}
 	line := all[0]

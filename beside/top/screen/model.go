@@ -25,6 +25,7 @@ type Model struct {
 
 	page  page
 	below page // the page that help goes back to
+	helped int  // the first line of help that is drawn
 
 	first      int  // the first row of the list that is drawn
 	memories   bool // the sparklines are of memory, and not of CPU
@@ -118,14 +119,18 @@ func (m *Model) press(k Key) []Effect {
 		return m.typed(k)
 	}
 	if m.page == helpPage {
-		m.page = m.below
+		if by, ok := movement(k.Name, m.helpRoom()); ok {
+			m.helped = max(0, min(m.helped+by, len(help)-m.helpRoom()))
+		} else {
+			m.page = m.below
+		}
 		return nil
 	}
 	switch k.Name {
 	case "q":
 		return []Effect{Quit{}}
 	case "?", "f1":
-		m.below, m.page = m.page, helpPage
+		m.below, m.page, m.helped = m.page, helpPage, 0
 		return nil
 	case "c":
 		m.askCancel()

@@ -114,27 +114,28 @@ func becomes(o control.Operation) string {
 // help are the keys, and what the words and columns mean.
 var help = []string{
 	"Move         ↑ ↓ or k j, PgUp PgDn, g G for the first and the last",
-	"Enter        open the service under the cursor: what it is like, and its log as it comes",
+	"Enter        open the service under the cursor, with its log as it comes",
 	"Esc          back; in the list: take away a message, the marks, the filter",
-	"/            filter the list by words of name, state or kind; in a log: search it",
+	"/            filter the list by name, state or kind; in a log: search it",
 	"n N          in a log: the older, the newer match",
 	"s S          sort by the next column; turn the order round",
 	"Space a      mark the service under the cursor; all that are shown",
-	"u d r        start, stop, restart what is marked, or what is under the cursor (up, down)",
+	"u d r        start (up), stop (down), restart what is marked, or under the cursor",
 	"o            operations: what was asked of services, and what becomes of it",
-	"c            cancel the operation that is under way; y answers a question with yes",
+	"c            cancel the operation that is under way",
 	"m            the past of memory, or of CPU",
 	"Ctrl-L       draw everything anew          Ctrl-Z  suspend          q  quit",
 	"",
-	"SINCE is how long the state lasts, RST how often it was restarted since rlminit",
-	"started, CPU% of one processor. > is the cursor, * a mark.",
+	"> is the cursor, * a mark. CPU% is of one processor. SINCE is how long the",
+	"state lasts, RST how often the service was restarted since rlminit started.",
 }
 
-// drawHelp is the page of help in so many lines.
-func (m *Model) drawHelp(room int) []string {
+// helpRoom is how many lines of help there is room for.
+func (m *Model) helpRoom() int { return max(1, m.size.Height-len(m.foot())-1) }
+
+// drawHelp is the page of help.
+func (m *Model) drawHelp() []string {
 	lines := []string{style(heading, "rlminit top: what the keys do")}
-	if room > len(help)+1 {
-		lines = append(lines, "")
-	}
-	return append(lines, help[:max(0, min(len(help), room-len(lines)))]...)
+	first := max(0, min(m.helped, len(help)-m.helpRoom()))
+	return append(lines, help[first:min(len(help), first+m.helpRoom())]...)
 }

@@ -115,9 +115,18 @@ func TestListAndCursor(t *testing.T) {
 	u.wants(u.presses("ctrl+l"), Redraw{})
 	u.wants(u.presses("ctrl+z"), Suspend{})
 	u.presses("?")
-	u.reads("what the keys do", "start, stop, restart")
+	u.reads("what the keys do", "start (up), stop (down), restart")
 	u.wants(u.presses("q"))
 	u.misses("what the keys do")
+
+	u.m.Step(Size{40, 10})
+	u.presses("?")
+	u.reads("any other key")
+	u.misses("> is the cursor")
+	u.presses("end")
+	u.reads("> is the cursor")
+	u.presses("esc")
+	u.reads("> alice")
 
 	empty := sits(t, 80, 24)
 	empty.reads("0 services", "rlminit profile create NAME")
@@ -392,4 +401,11 @@ func TestOperationsPage(t *testing.T) {
 	u.presses("esc", "esc")
 	u.reads("> alice")
 	u.wants(u.sees(gateway("alice", "running")))
+}
+
+// TestHelpFits: a usual terminal shows all of it, and cuts no line.
+func TestHelpFits(t *testing.T) {
+	u := sits(t, 80, 24)
+	u.presses("?")
+	u.reads(help...)
 }
