@@ -120,7 +120,7 @@ var help = []string{
 	"n N          in a log: the older, the newer match",
 	"s S          sort by the next column; turn the order round",
 	"Space a      mark the service under the cursor; all that are shown",
-	"u d r        start (up), stop (down), restart what is marked, or under the cursor",
+	"u d r        start (up), stop (down), restart it, or all that are marked",
 	"o            operations: what was asked of services, and what becomes of it",
 	"c            cancel the operation that is under way",
 	"m            the past of memory, or of CPU",
