@@ -97,10 +97,10 @@ func progress(o control.Operation) string {
 	for _, m := range o.Members {
 		counts[m.State]++
 	}
-	line := fmt.Sprintf("%d of %d done", counts["done"], len(o.Members))
+	line := text.Number(counts["done"]) + " of " + text.Number(len(o.Members)) + " done"
 	for _, state := range []string{"running", "failed"} {
 		if n := counts[state]; n > 0 {
-			line += fmt.Sprintf(", %d %s", n, state)
+			line += ", " + text.Number(n) + " " + state
 		}
 	}
 	return line
@@ -181,15 +181,24 @@ func (m *Model) pressOperations(k Key) []Effect {
 // members says what became of those members that did not go well. Of one service the name
 // is told already.
 func members(o control.Operation) string {
-	var parts []string
+	if len(o.Members) == 1 {
+		return text.Line(cmp.Or(o.Members[0].Reason, o.Reason))
+	}
+	var failed []string
+	done := 0
 	for _, m := range o.Members {
-		switch {
-		case m.State == "done":
-		case len(o.Members) == 1:
-			parts = append(parts, m.Reason)
-		default:
-			parts = append(parts, strings.TrimSuffix(shortName(m.Name)+" "+m.State+": "+m.Reason, ": "))
+		switch m.State {
+		case "done":
+			done++
+		case "failed":
+			failed = append(failed, strings.TrimSuffix(shortName(m.Name)+": "+m.Reason, ": "))
 		}
 	}
-	return text.Line(cmp.Or(text.Names(parts, 3), o.Reason))
+	switch {
+	case len(failed) > 0:
+		return text.Line(text.Names(failed, 3))
+	case o.Omitted == 0: // else those that are done may be among the members that are not kept
+		return fmt.Sprintf("%s of %s done", text.Number(done), text.Number(len(o.Members)))
+	}
+	return text.Line(o.Reason)
 }

@@ -384,7 +384,7 @@ func TestOperationsPage(t *testing.T) {
 		{ID: 3, Verb: "restart", State: "running", At: start, Members: []control.OperationMember{{Name: "a", State: "running", Reason: "is stopping"}, {Name: "b", State: "pending"}}},
 	}
 	u.m.Step(Operations{All: all})
-	u.reads("> 3     restart  running", "2 services: 0 of 2 done, 1 running; a is st…", "2 services: a failed: exit 1", "alice")
+	u.reads("> 3     restart  running", "2 services: 0 of 2 done, 1 running; a is st…", "2 services: a: exit 1", "alice")
 	u.presses("down")
 	u.reads("> 2")
 	u.presses("c")
@@ -394,7 +394,7 @@ func TestOperationsPage(t *testing.T) {
 	u.wants(u.presses("y"), CancelOperation{3})
 	all[2].State = "cancelled"
 	u.m.Step(Operated{Operation: all[2]})
-	u.reads("restart of 2 services (operation 3) is cancelled")
+	u.reads("restart of 2 services (operation 3) is cancelled: 0 of 2 done")
 	u.wants(u.sees(gateway("alice", "running")), AskOperations{}) // as long as it is looked at
 	u.m.Step(Operations{Why: "no rlminit answers"})
 	u.reads("no rlminit answers")
