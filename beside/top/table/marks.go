@@ -1,7 +1,6 @@
 package table
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -94,12 +93,20 @@ func (t *Table) Counts() string {
 // Use says what all services, and what rlminit itself, use.
 func (t *Table) Use() string {
 	memory, cpu := sum(t.rows)
-	line := fmt.Sprintf("memory %s, CPU %s%%", text.Size(memory), text.Percent(cpu))
+	line := "memory " + text.Size(memory) + ", CPU " + share(cpu)
 	if len(t.Tiers) > 0 {
 		memory, cpu = sum(t.tiers)
-		line += fmt.Sprintf("; rlminit %s, %s%%", text.Size(memory), text.Percent(cpu))
+		line += "; rlminit " + text.Size(memory) + ", " + share(cpu)
 	}
 	return line
+}
+
+// share is a share of a processor with its unit; "-": it is not known.
+func share(cpu float64) string {
+	if cpu < 0 {
+		return "-"
+	}
+	return text.Percent(cpu) + "%"
 }
 
 // sum adds up what is known of rows; -1: nothing is.

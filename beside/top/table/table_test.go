@@ -169,6 +169,9 @@ func TestUse(t *testing.T) {
 	if r := look(3*time.Second, 7, 10.5); r.CPU != 0 {
 		t.Errorf("nothing is %v%%", r.CPU)
 	}
+	if use := new(Table).Use(); use != "memory -, CPU -" {
+		t.Errorf("nothing uses %q", use)
+	}
 	if use := table.Use(); use != "memory 1.0M, CPU 0%; rlminit 2.0M, 0%" {
 		t.Errorf("all use %q", use)
 	}
