@@ -137,7 +137,7 @@ func (p *program) carryOut(effect screen.Effect) tea.Cmd {
 		return func() tea.Msg {
 			all, err := p.source.Dependencies(p.ctx)
 			if err != nil {
-				return screen.Depends{Of: e.Of, Why: err.Error()}
+				return screen.Depends{Of: e.Of, Why: err.Error(), Refused: watch.NotPermitted(err)}
 			}
 			return screen.Depends{Of: e.Of, All: all}
 		}

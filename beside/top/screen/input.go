@@ -40,11 +40,12 @@ type Logged struct {
 }
 
 // Depends is what services come after: the answer to the question number Of. Why is why
-// that cannot be told.
+// that cannot be told; Refused: the caller may not know, and so may command nothing.
 type Depends struct {
-	Of  int
-	All []control.Dependencies
-	Why string
+	Of      int
+	All     []control.Dependencies
+	Why     string
+	Refused bool
 }
 
 // Operated is how the operation is that was begun as number Of, or that was cancelled: 0.

@@ -23,8 +23,8 @@ type Model struct {
 	table  table.Table
 	latest table.Snapshot // for what is no service's
 
-	page  page
-	below page // the page that help goes back to
+	page   page
+	below  page // the page that help goes back to
 	helped int  // the first line of help that is drawn
 
 	first      int  // the first row of the list that is drawn

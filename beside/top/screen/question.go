@@ -53,6 +53,11 @@ func (m *Model) depends(in Depends) {
 	if q == nil || q.number != in.Of || q.known {
 		return
 	}
+	if in.Refused {
+		m.question = nil
+		m.complain("cannot " + strings.TrimSuffix(q.text, "?") + ": " + in.Why)
+		return
+	}
 	q.known = true
 	along := along(q.verb, q.names, in.All)
 	besides := text.Names(along, 4)

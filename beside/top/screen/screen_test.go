@@ -280,6 +280,10 @@ func TestMarkedAreOperatedOn(t *testing.T) {
 	u.reads("nothing was done", "[3 marked]")
 	u.presses("esc")
 	u.misses("marked")
+	u.presses("d")
+	u.m.Step(Depends{Of: 3, Why: "permission denied", Refused: true})
+	u.reads("cannot stop db: permission denied")
+	u.misses("y/n")
 }
 
 func TestLogAsItComes(t *testing.T) {

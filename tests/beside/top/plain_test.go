@@ -11,6 +11,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/tests/box"
+	"rlminit/tests/contract"
 	"rlminit/tests/ns"
 )
 
@@ -170,5 +171,25 @@ func TestThousandServices(t *testing.T) {
 	t.Logf("figure: top open beside 1,000 services costs the supervisor %.1f %% of a core", share)
 	if share > 10 {
 		t.Errorf("top open beside 1,000 services costs the supervisor %.1f %% of a core", share)
+	}
+}
+
+// TestReaders: who may read the status alone sees the list, and is told what is not permitted.
+func TestReaders(t *testing.T) {
+	t.Parallel()
+	if !ns.Privileged() {
+		t.Skip("not root: there is one user alone")
+	}
+	b := ns.Start(t, box.Spec{Config: contract.Config("access: {read: all}\nservices:\n  db: {command: [sleep, inf]}\n")})
+	s := open(t, b, usual, box.Stranger, nil, verb()...)
+	s.reads("1 service: 1 running", "> db")
+	s.keys("d")
+	s.reads("cannot stop db: permission denied: you are uid 10000")
+	s.keys("Enter")
+	s.reads("log: permission denied")
+	s.keys("q")
+	s.ends(0)
+	if is := b.Status()["db"]; is.State != "running" || is.Desired != "running" {
+		t.Errorf("db is %s", box.Describe(is))
 	}
 }
