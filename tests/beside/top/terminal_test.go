@@ -169,3 +169,9 @@ func services(t testing.TB, lines ...string) *box.Box {
 	t.Helper()
 	return ns.Start(t, box.Spec{Config: contract.Services(lines...)})
 }
+
+// there waits until a file is in a box.
+func there(b *box.Box, path string) {
+	b.Helper()
+	box.Eventually(b, long, path+" is there", func() (bool, any) { return b.As(box.Root, "test", "-e", path).Code == 0, nil })
+}

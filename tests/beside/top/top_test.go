@@ -153,7 +153,7 @@ func TestCommandsAreAsked(t *testing.T) {
 func TestOperationIsCancelled(t *testing.T) {
 	t.Parallel()
 	b := services(t, usualServices...)
-	b.As(box.Root, "bash", "-c", "until [ -e /tmp/slow ]; do sleep 0.1; done")
+	there(b, "/tmp/slow")
 	s := begin(t, b)
 	s.keys("/")
 	s.types("slow")
@@ -172,7 +172,7 @@ func TestOperationIsCancelled(t *testing.T) {
 	b.Must("stop", "slow")
 	b.Shell(box.Root, "rm /tmp/end /tmp/slow")
 	b.Must("start", "slow")
-	b.As(box.Root, "bash", "-c", "until [ -e /tmp/slow ]; do sleep 0.1; done")
+	there(b, "/tmp/slow")
 	s.keys("Escape")
 	s.misses("is cancelled")
 	s.keys("/")
