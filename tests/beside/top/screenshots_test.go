@@ -41,7 +41,7 @@ func TestScreenshots(t *testing.T) {
 	b.AwaitThat("cache", "is unhealthy", func(s control.Service) bool { return s.Healthy != nil && !*s.Healthy })
 	s := open(t, b, size{80, 18}, box.Root, nil, verb()...)
 	s.reads("rlminit top", "q quit")
-	s.shows("some seconds of the past", func(screen string) bool { return strings.Contains(screen, "███") })
+	s.shows("three looks at services at rest", func(screen string) bool { return strings.Contains(screen, "▁▁▁") })
 	s.reads("> report", "mailer  backoff")
 	s.keys("/")
 	s.types("alice")
