@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -191,13 +192,8 @@ func readFile(path string, limit int, trustNobody bool) ([]byte, error) {
 
 // trustDir holds a directory of the configuration to the rule of its files: who
 // may write it can rename them. A sticky one, such as /tmp, keeps root's files.
-func trustDir(path string) error { return trust(path, unix.O_RDONLY|unix.O_DIRECTORY, true) }
-
-// OnlyRoots returns an error unless root alone could have written what lies at a path.
-func OnlyRoots(path string) error { return trust(path, unix.O_PATH, false) }
-
-func trust(path string, flags int, sticky bool) error {
-	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+func trustDir(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
@@ -206,10 +202,26 @@ func trust(path string, flags int, sticky bool) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	if sticky && st.Mode&unix.S_ISVTX != 0 {
+	if st.Mode&unix.S_ISVTX != 0 {
 		st.Mode &^= 0o022
 	}
 	return trusted(fd, path, st)
+}
+
+// OnlyRoots returns an error unless root alone could have written what lies at a path. Who
+// owns / counts as root: in a user namespace that does not map root it has another number.
+func OnlyRoots(path string) error {
+	var top, st unix.Stat_t
+	if err := cmp.Or(unix.Stat("/", &top), unix.Stat(path, &st)); err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	switch {
+	case st.Uid != 0 && st.Uid != top.Uid:
+		return fmt.Errorf("cannot trust %s: it belongs to uid %d; chown root it", path, st.Uid)
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("cannot trust %s: its mode %04o lets others than root write it; chmod go-w it", path, st.Mode&0o7777)
+	}
+	return nil
 }
 
 // trusted holds the rule that only root could have written the file, or the
