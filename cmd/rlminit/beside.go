@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"rlminit/config"
+	"rlminit/internal/trust"
 )
 
 // besidePrefix is what the name of a program begins with that is a verb of its own.
@@ -91,7 +91,7 @@ const besideAt = "beside"
 // runBeside has a program take the place of this one.
 func runBeside(path string, args []string) error {
 	for _, at := range []string{filepath.Dir(path), path} {
-		if err := config.OnlyRoots(at); err != nil {
+		if err := trust.OnlyRoots(at); err != nil {
 			return fmt.Errorf("cannot run %s: %w", path, err)
 		}
 	}

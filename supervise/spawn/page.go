@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"rlminit/config"
+	"rlminit/internal/trust"
 	"rlminit/service"
 )
 
@@ -26,7 +27,7 @@ var ErrPageUntold = errors.New("nothing tells it from the service user here, and
 func (p *Preparer) checkPage(d *service.Definition) error {
 	program := d.Command[0]
 	for _, path := range []string{filepath.Dir(program), program} {
-		if err := config.OnlyRoots(path); errors.Is(err, fs.ErrNotExist) {
+		if err := trust.OnlyRoots(path); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no %s: the page is a program of its own, which belongs beside rlminit; put it there, or take page out of the configuration", program)
 		} else if err != nil {
 			return err
