@@ -30,6 +30,7 @@ func (m *Model) command(key string, rows []*table.Row) []Effect {
 	if !ok || len(rows) == 0 {
 		return nil
 	}
+	m.table.Move(0) // it stays on the one that was chosen by this
 	q := &question{verb: verb, orders: len(rows) > 1 && verb != "stop"}
 	var people []string
 	for _, r := range rows {

@@ -413,3 +413,12 @@ func TestHelpFits(t *testing.T) {
 	u.presses("?")
 	u.reads(help...)
 }
+
+// TestCursorStaysOnWhatWasChosen: whose stop was asked for stays under the cursor, though it
+// sorts elsewhere then.
+func TestCursorStaysOnWhatWasChosen(t *testing.T) {
+	u := sits(t, 80, 24, gateway("alice", "running"), gateway("bob", "running"))
+	u.presses("d", "n")
+	u.sees(gateway("alice", "stopped"), gateway("bob", "running"))
+	u.reads("> alice")
+}
