@@ -1,0 +1,169 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"rlminit/beside/page/live"
+	"rlminit/control"
+)
+
+// row is a service in the overview.
+type row struct {
+	control.Service
+	Is  shown
+	Why string
+}
+
+// Key orders rows: the ill ones first, then by name.
+func (r row) Key() string { return fmt.Sprintf("%d %s", r.Is.Rank, r.Name) }
+
+// Find is what the filter looks at.
+func (r row) Find() string {
+	words := []string{r.Name, label(r.Service), r.Is.Word}
+	if r.Kind != nil {
+		words = append(words, *r.Kind)
+	}
+	return strings.ToLower(strings.Join(words, " "))
+}
+
+func rowOf(s control.Service) row { return row{Service: s, Is: stateOf(s), Why: clean(why(s))} }
+
+// counted is how many services are how.
+type counted struct{ Ill, Moving, Well, Still, All int }
+
+func countAll(services []control.Service) (c counted) {
+	for _, s := range services {
+		switch stateOf(s).Tone {
+		case ill:
+			c.Ill++
+		case moving:
+			c.Moving++
+		case well:
+			c.Well++
+		default:
+			c.Still++
+		}
+	}
+	c.All = len(services)
+	return c
+}
+
+// underWay is what else wants attention: operations that run, plans that wait, and what is
+// wrong with the container itself.
+type underWay struct {
+	Operations []operationBody
+	Plans      int
+	Reasons    []string
+}
+
+type overviewBody struct {
+	Rows   []row
+	Count  counted
+	Now    underWay
+	Query  string
+	State  string
+	States []string
+	CanAct bool
+}
+
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+	after := p.now(r)
+	services, err := p.ask.Services(r.Context())
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	b := overviewBody{Count: countAll(services), Query: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"), CanAct: p.allow >= Operate}
+	b.States = []string{"ill", "failed", "backoff", "unhealthy", "waiting", "starting", "stopping", "outdated", "running", "scheduled", "exited", "stopped"}
+	for _, s := range services {
+		one := rowOf(s)
+		if b.State != "" && one.Is.Word != b.State && (b.State != ill || one.Is.Tone != ill) || !strings.Contains(one.Find(), strings.ToLower(b.Query)) {
+			continue
+		}
+		b.Rows = append(b.Rows, one)
+	}
+	slices.SortFunc(b.Rows, func(a, b row) int { return strings.Compare(a.Key(), b.Key()) })
+	b.Now = p.underWay(r.Context(), true)
+	p.show(w, r, http.StatusOK, "overview", page{Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
+}
+
+// underWay asks what is. What cannot be told is left out: the overview is more use
+// without it than not at all.
+func (p *Pages) underWay(ctx context.Context, health bool) (u underWay) {
+	operations, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Operation, error) { return c.Operations(ctx) })
+	if err == nil {
+		for _, o := range operations {
+			if !o.Over() {
+				u.Operations = append(u.Operations, operationOf(o))
+			}
+		}
+	}
+	u.Plans = p.waiting(ctx)
+	if health {
+		h, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Health, error) {
+			return c.Health(ctx, "alive", nil)
+		})
+		if err == nil {
+			u.Reasons = slices.Concat(h.Reasons, h.Walls, h.Unsent)
+			for i := range u.Reasons {
+				u.Reasons[i] = clean(u.Reasons[i])
+			}
+		}
+	}
+	return u
+}
+
+// overviewLive is the overview as it changes.
+type overviewLive struct{ p *Pages }
+
+func (overviewLive) Key() string { return "overview" }
+
+func (v overviewLive) Full(ctx context.Context, now *live.State) ([]byte, error) {
+	var out bytes.Buffer
+	if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
+		return nil, err
+	}
+	if err := v.p.part(&out, "overview", "underway", v.p.underWay(ctx, true)); err != nil {
+		return nil, err
+	}
+	for _, s := range now.Services {
+		if err := v.p.part(&out, "overview", "row", rowOf(s)); err != nil {
+			return nil, err
+		}
+	}
+	// Rows of services that are gone meanwhile are not known here: the script removes those
+	// that are not among these.
+	err := v.p.part(&out, "overview", "only", now.Services)
+	return out.Bytes(), err
+}
+
+func (v overviewLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
+	var out bytes.Buffer
+	for name := range b.Touched {
+		var err error
+		if s, ok := now.Service(name); ok {
+			err = v.p.part(&out, "overview", "row", rowOf(s))
+		} else {
+			err = v.p.part(&out, "overview", "gone", name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(b.Touched) > 0 {
+		if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
+			return nil, err
+		}
+	}
+	if b.Tick || b.Any("operation*") {
+		if err := v.p.part(&out, "overview", "underway", v.p.underWay(ctx, b.Tick)); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
