@@ -48,7 +48,7 @@ func serve(ctx context.Context, set *settings) error {
 		return err
 	}
 	ask := live.NewSupervisor(control.Open())
-	hub := live.NewHub(ask, "/proc")
+	hub := live.New(ask, "/proc")
 	pages, err := view.New(ask, hub, c.allow)
 	if err != nil {
 		return err
