@@ -207,6 +207,20 @@ func trustDir(path string) error {
 	return trusted(fd, path, st)
 }
 
+// OnlyRoots returns an error unless root alone could have written what lies at a path.
+func OnlyRoots(path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return trusted(fd, path, st)
+}
+
 // trusted holds the rule that only root could have written the file, or the
 // directory: it decides what runs with privilege.
 func trusted(fd int, path string, st unix.Stat_t) error {

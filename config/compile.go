@@ -98,7 +98,10 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if out.Policy.Supervisor, err = k.supervisor(&out.Policy); err != nil {
 		return out, fmt.Errorf("cannot start: %w", err)
 	}
-	if err := k.profiles(&out.Policy); err != nil {
+	if err = k.profiles(&out.Policy); err == nil {
+		err = k.page(&out.Policy)
+	}
+	if err != nil {
 		return out, fmt.Errorf("cannot start: %w", err)
 	}
 	k.noteUnlimited()
@@ -197,7 +200,7 @@ func (k *compiler) noteUnlimited() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.config.Services)) {
-		if unmet(k.config.Services[name].Limits) {
+		if unmet(k.config.Services[name].Limits) && (name != PageService || k.config.Page == nil) { // whose limit nobody asked for
 			names = append(names, name)
 		}
 	}

@@ -140,6 +140,7 @@ type Profiles struct {
 	Auto      bool     // a profile gets one; else those that have one give it back
 	Groups    []uint32 // supplementary, of all of them
 	Why       string   // there are none; or "user: auto" is not asked for
+	Page      uint32   // the uid of the page, and the gid of that number; 0: it has none of its own
 }
 
 // Has tells whether a uid is one of them.
@@ -219,6 +220,7 @@ func (p *Policy) fields(c *coder.Coder) {
 	c.Bool(&p.Profiles.Auto)
 	c.U32s(&p.Profiles.Groups)
 	c.Str(&p.Profiles.Why)
+	c.U32(&p.Profiles.Page)
 	c.Bool(&p.Enclosed)
 	c.Strings(&p.Opened)
 	c.Str(&p.Published)

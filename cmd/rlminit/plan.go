@@ -22,7 +22,7 @@ import (
 
 func planVerb(t *terminal) *cobra.Command {
 	var ask declaredSet
-	var out string
+	var out, by string
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
@@ -34,12 +34,21 @@ declare the configuration too. Nothing is changed.
 
 --out writes the plan to a file for rlminit apply. Apply carries out exactly
 that plan if its hash is approved, within an hour, and only if nobody has
-changed what the plan starts from. The plan has digests in place of secrets.`,
+changed what the plan starts from. The plan has digests in place of secrets.
+
+--propose has it wait for somebody's approval, for a day, also over restarts of
+the container: rlminit plan proposed lists such plans, rlminit apply --approve
+HASH applies one, and so does who may by the web page. The values of its secrets
+wait with it, where no service can read them. A plan of the configuration cannot
+wait, for root alone may apply it.`,
 		Example: `  rlminit plan -f agents.yaml
   rlminit plan -f agents.yaml --source "$(git rev-parse HEAD)" --require-clean --out plan.json
+  rlminit plan -f agents.yaml --propose --by "bob, for more memory"
   rlminit plan -f alice.yaml --scope profile/alice --detailed-exitcode`,
-		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownVerb(cmd, args[0])
+			}
 			if ask.file == "" {
 				return misused(cmd, "-f FILE is missing")
 			}
@@ -56,10 +65,15 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 					return control.Failed("cannot write %s: %v", out, reason(err))
 				}
 			}
+			if ask.propose && !p.Empty() {
+				if err := propose(cmd.Context(), t, p, text, by); err != nil {
+					return err
+				}
+			}
 			if t.json {
 				t.printf("%s\n", text)
 			} else {
-				tellPlan(t, p, out)
+				tellPlan(t, p, out, ask.propose)
 			}
 			if detailed && !p.Empty() {
 				return exitStatus(control.ExitPending)
@@ -73,6 +87,9 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 	f.StringVar(&ask.revision, "source", "", "the revision of the source, `REV` (default: git's, where FILE lies in a work tree)")
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
+	f.BoolVar(&ask.propose, "propose", false, "have the plan wait for approval")
+	f.StringVar(&by, "by", "", "who proposes it, `WHO`; recorded beside the uid of the caller")
+	cmd.AddCommand(planProposedVerb(t), planWithdrawVerb(t))
 	forPrograms(t, cmd, "write the plan itself")
 	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 14 if something would change")
 	return cmd
@@ -81,7 +98,7 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 // declaredSet is a file that is planned.
 type declaredSet struct {
 	file, scope, revision string
-	clean                 bool
+	clean, propose        bool
 }
 
 // plan asks for the plan of the set, after all that only its reader can know.
@@ -94,7 +111,7 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 		return "", err
 	}
 	salt, digests := rand.Text(), map[string]map[string]string{}
-	ask := control.PlanRequest{File: name, Dir: dir, Text: string(data), Scope: d.scope, Salt: salt, Digests: digests}
+	ask := control.PlanRequest{File: name, Dir: dir, Text: string(data), Scope: d.scope, Salt: salt, Digests: digests, Propose: d.propose}
 	ask.Revision, ask.Clean, err = sourceOf(ctx, dir, name, d.revision, d.clean)
 	if err != nil {
 		ask.Unclean = err.Error()
