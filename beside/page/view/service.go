@@ -18,16 +18,18 @@ const eventsShown = 100
 // aboutBody is how one service is.
 type aboutBody struct {
 	control.Service
-	Is      shown
-	Why     string
-	CanAct  bool
-	Memory  int64 // bytes; negative: not known
-	Charts  []chart
-	HasPort bool
+	Is     shown
+	Why    string
+	CanAct bool
+	Memory int64 // bytes; negative: not known
+	Charts []chart
 }
 
 func (p *Pages) aboutOf(s control.Service, samples []live.Sample) aboutBody {
-	b := aboutBody{Service: s, Is: stateOf(s), Why: clean(why(s)), CanAct: p.allow >= Operate, Memory: -1, HasPort: s.Port != nil}
+	b := aboutBody{Service: s, Is: stateOf(s), Why: clean(why(s)), CanAct: p.allow >= Operate, Memory: -1}
+	if s.StatusText != nil && b.Why == clean(*s.StatusText) {
+		b.Why = "" // it is among the facts
+	}
 	b.Charts = chartsOf(samples)
 	return b
 }

@@ -134,11 +134,22 @@ func (b *tab) text(expression string) string {
 	return value
 }
 
+// run runs statements of JavaScript.
+func (b *tab) run(statements string) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, long)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[int](statements+"\n;1")); err != nil {
+		b.Fatalf("%.200s: %.2000v", statements, err)
+	}
+}
+
 // quiet fails the test if the page has said something on the console.
 func (b *tab) quiet() {
 	b.Helper()
 	for _, line := range b.console() {
-		if !strings.Contains(line, "/live") { // a stream that was cut, as it is meant to be
+		// A stream that was cut, as it is meant to be, and pages that say no.
+		if !strings.Contains(line, "/live") && !strings.Contains(line, "status of 4") {
 			b.Errorf("on the console: %s", line)
 		}
 	}
