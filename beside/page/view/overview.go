@@ -125,16 +125,14 @@ func (overviewLive) Key() string { return "overview" }
 
 func (v overviewLive) Full(ctx context.Context, now *live.State) ([]byte, error) {
 	var out bytes.Buffer
+	if err := v.rows(&out, now.Services); err != nil {
+		return nil, err
+	}
 	if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
 		return nil, err
 	}
 	if err := v.p.part(&out, "overview", "underway", v.p.underWay(ctx, true)); err != nil {
 		return nil, err
-	}
-	for _, s := range now.Services {
-		if err := v.p.part(&out, "overview", "row", rowOf(s)); err != nil {
-			return nil, err
-		}
 	}
 	// Rows of services that are gone meanwhile are not known here: the script removes those
 	// that are not among these.
@@ -142,18 +140,33 @@ func (v overviewLive) Full(ctx context.Context, now *live.State) ([]byte, error)
 	return out.Bytes(), err
 }
 
+// rows renders rows in a table of their own: outside of one, HTML has none.
+func (v overviewLive) rows(out *bytes.Buffer, services []control.Service) error {
+	if len(services) == 0 {
+		return nil
+	}
+	out.WriteString("<table data-rows><tbody>")
+	for _, s := range services {
+		if err := v.p.part(out, "overview", "row", rowOf(s)); err != nil {
+			return err
+		}
+	}
+	out.WriteString("</tbody></table>")
+	return nil
+}
+
 func (v overviewLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
 	var out bytes.Buffer
+	var touched []control.Service
 	for name := range b.Touched {
-		var err error
 		if s, ok := now.Service(name); ok {
-			err = v.p.part(&out, "overview", "row", rowOf(s))
-		} else {
-			err = v.p.part(&out, "overview", "gone", name)
-		}
-		if err != nil {
+			touched = append(touched, s)
+		} else if err := v.p.part(&out, "overview", "gone", name); err != nil {
 			return nil, err
 		}
+	}
+	if err := v.rows(&out, touched); err != nil {
+		return nil, err
 	}
 	if len(b.Touched) > 0 {
 		if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {

@@ -115,7 +115,7 @@ func (p *Pages) approve(w http.ResponseWriter, r *http.Request) {
 	hash, form := r.PathValue("hash"), r.PostForm
 	revision, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Revision, error) {
 		return c.Apply(ctx, control.ApplyRequest{
-			Approve: hash, By: by(r), AllowDelete: form.Get("delete") == "yes", Request: requestOf(form.Get("request")), Gating: gating,
+			Approve: hash, By: by(r), AllowDelete: form.Get("delete") == "yes", Request: requestOf(form.Get("request")), Gating: gatingOf(form),
 		})
 	})
 	if err != nil {

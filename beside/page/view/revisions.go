@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -175,7 +176,7 @@ func (p *Pages) rollback(w http.ResponseWriter, r *http.Request) {
 	form := r.PostForm
 	revision, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Revision, error) {
 		return c.Rollback(ctx, control.RollbackRequest{
-			Revision: rollbackOf(form.Get("to")), AllowDelete: form.Get("delete") == "yes", By: by(r), Request: requestOf(form.Get("request")), Gating: gating,
+			Revision: rollbackOf(form.Get("to")), AllowDelete: form.Get("delete") == "yes", By: by(r), Request: requestOf(form.Get("request")), Gating: gatingOf(form),
 		})
 	})
 	p.begun(w, r, revision, err)
@@ -189,8 +190,18 @@ func requestOf(form string) string {
 	return form
 }
 
-// gating is how a revision that is begun here is carried out: as rlminit apply does.
-var gating = control.Gating{SteadyMS: 30_000, TimeoutMS: 120_000, Rolling: 1}
+// gatingOf is how a revision that is begun here is carried out: as rlminit apply does, but
+// for how long each service is to be ready, which the form says.
+func gatingOf(form url.Values) control.Gating {
+	steady, err := strconv.Atoi(form.Get("steady"))
+	if err != nil || steady < 0 || steady > steadyMost {
+		steady = 30
+	}
+	return control.Gating{SteadyMS: int64(steady) * 1000, TimeoutMS: 120_000, Rolling: 1}
+}
+
+// steadyMost is the most that may be asked for, in seconds.
+const steadyMost = 3600
 
 // begun shows the revision that a request began, or why it began none.
 func (p *Pages) begun(w http.ResponseWriter, r *http.Request, revision control.Revision, err error) {

@@ -118,7 +118,7 @@ func (b *tab) awaitTrue(expression string) {
 	b.Helper()
 	box.Eventually(b.T, long, expression, func() (bool, any) {
 		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
-		return err == nil && is, fmt.Sprint(err, "\n", b.see())
+		return err == nil && is, fmt.Sprint(err, "\n", b.where(), "\n", b.see(), "\n", b.console())
 	})
 }
 

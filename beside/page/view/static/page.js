@@ -127,7 +127,9 @@
   const parse = (html) => { const t = document.createElement("template"); t.innerHTML = html; return t.content; };
   function swap(html) {
     for (const el of [...parse(html).children]) {
-      if (el.dataset.gone) {
+      if ("rows" in el.dataset) {
+        for (const row of [...el.tBodies[0].rows]) put(row);
+      } else if (el.dataset.gone) {
         const gone = $(el.dataset.gone);
         if (gone) gone.remove();
         if (rows) countSoon();
