@@ -33,6 +33,9 @@ const (
 	writeTime  = 30 * time.Second
 	idleTime   = time.Minute
 	headerMost = 16 << 10 // bytes
+	// bufferMost is how many bytes the kernel keeps for who does not read: or it would be
+	// megabytes for each, and nobody would notice.
+	bufferMost = 128 << 10
 	// endTime is how long requests may take that are under way at the end.
 	endTime = 3 * time.Second
 )
@@ -55,11 +58,14 @@ func serve(ctx context.Context, set *settings) error {
 	}
 	g := gate.New(c.gate, pages.Refused)
 	pages.Behind(g)
+	log.SetOutput(&fewLines{to: os.Stderr})
+	log.SetFlags(0)
+	log.SetPrefix("rlminit-page: ")
 	server := &http.Server{
 		Handler:           g.Wrap(pages.Handler()),
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: headerMost,
-		ErrorLog:       log.New(&fewLines{to: os.Stderr}, "rlminit-page: ", 0),
+		ErrorLog:       log.Default(),
 		TLSConfig:      c.tls,
 	}
 	hubEnded := make(chan struct{})
@@ -149,6 +155,9 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		select {
 		case l.room <- struct{}{}:
+			if c, ok := conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
+				_ = c.SetWriteBuffer(bufferMost) // where it cannot be set, it is as large as the kernel has it
+			}
 			return &counted{Conn: conn, leave: func() { <-l.room }}, nil
 		default:
 			conn.Close()

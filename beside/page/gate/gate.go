@@ -118,6 +118,9 @@ func (g *Gate) named(host string) bool {
 		return true
 	}
 	at, _, err := net.SplitHostPort(g.set.Listen)
+	if strings.HasPrefix(g.set.Listen, "unix:") {
+		at, err = "", net.ErrClosed // it has no address
+	}
 	if err == nil && at != "" && strings.EqualFold(at, name) {
 		return true
 	}

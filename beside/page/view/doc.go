@@ -8,6 +8,7 @@
 package view
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -161,17 +162,21 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 		pg.CSRF, pg.By = s.CSRF(), s.Token.By()
 	}
 	pg.Allow, pg.Open = p.allow, p.gate.Open()
-	var out bytes.Buffer
-	if err := p.templates[name].ExecuteTemplate(&out, "layout", pg); err != nil {
-		http.Error(w, "cannot make this page: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(out.Bytes()) // the browser may have gone
+	if r.Method == http.MethodHead {
+		return
+	}
+	// What comes first is sent while the rest is made: a browser shows it already.
+	out := bufio.NewWriterSize(w, pieceSize)
+	if err := p.templates[name].ExecuteTemplate(out, "layout", pg); err == nil {
+		_ = out.Flush() // the browser may have gone
 	}
 }
+
+// pieceSize is in what pieces pages are sent, in bytes: the first has all that is above the
+// fold.
+const pieceSize = 16 << 10
 
 // part renders one template of parts.html, or of a page, as a fragment.
 func (p *Pages) part(out *bytes.Buffer, page, name string, data any) error {

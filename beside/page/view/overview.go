@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"rlminit/beside/page/live"
 	"rlminit/control"
@@ -92,29 +93,31 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, "overview", page{Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
 }
 
-// underWay asks what is. What cannot be told is left out: the overview is more use
-// without it than not at all.
+// underWay asks what is, all at once. What cannot be told is left out: the overview is more
+// use without it than not at all.
 func (p *Pages) underWay(ctx context.Context, health bool) (u underWay) {
-	operations, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Operation, error) { return c.Operations(ctx) })
-	if err == nil {
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		operations, _ := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Operation, error) { return c.Operations(ctx) })
 		for _, o := range operations {
 			if !o.Over() {
 				u.Operations = append(u.Operations, operationOf(o))
 			}
 		}
-	}
-	u.Plans = p.waiting(ctx)
+	})
+	wait.Go(func() { u.Plans = p.waiting(ctx) })
 	if health {
-		h, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Health, error) {
-			return c.Health(ctx, "alive", nil)
-		})
-		if err == nil {
+		wait.Go(func() {
+			h, _ := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Health, error) {
+				return c.Health(ctx, "alive", nil)
+			})
 			u.Reasons = slices.Concat(h.Reasons, h.Walls, h.Unsent)
 			for i := range u.Reasons {
 				u.Reasons[i] = clean(u.Reasons[i])
 			}
-		}
+		})
 	}
+	wait.Wait()
 	return u
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"log"
 	"net/http"
 	"net/url"
 
@@ -110,6 +111,7 @@ func (p *Pages) logIn(w http.ResponseWriter, r *http.Request) {
 	case outcome == gate.Welcome:
 		http.Redirect(w, r, gate.Next(r.PostForm.Get("next")), http.StatusSeeOther)
 	case err != nil:
+		log.Printf("nobody can log in: %v", err)
 		p.askToken(w, r, http.StatusServiceUnavailable, r.PostForm.Get("next"), "no token can be checked: see the log of the page, rlminit logs page")
 	case outcome == gate.TooMany:
 		w.Header().Set("Retry-After", "10")

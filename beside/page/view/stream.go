@@ -51,7 +51,7 @@ func (p *Pages) viewOf(r *http.Request) live.View {
 // stream sends a tab what happens, as server-sent events, until it goes.
 func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 	view := p.viewOf(r)
-	if view == nil {
+	if view == nil || r.Method != http.MethodGet {
 		http.Error(w, "there is no such view", http.StatusNotFound)
 		return
 	}

@@ -151,7 +151,9 @@ func TestHostileLog(t *testing.T) {
 	b := s.enter(t)
 	b.to("/service/rude")
 	b.open()
-	say := func(script string) { s.Shell(box.Root, "printf '%s\\n' "+"'"+script+"' >>/tmp/say; chmod 644 /tmp/say") }
+	say := func(script string) {
+		s.Shell(box.Root, "printf '%s\\n' "+"'"+script+"' >>/tmp/say; chmod 644 /tmp/say")
+	}
 	say(`echo "<script>window.hacked = 1</script><img src=x onerror=window.hacked=1>"`)
 	b.awaitTrue(`document.querySelector("#log").textContent.includes("<script>window.hacked = 1</script>")`)
 	say(`printf "\033]0;title\007 \033[31mred\033[0m back\bspace \342\200\256turned\n"`)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -265,4 +266,12 @@ func (a answer) csrf(t *testing.T) string {
 		t.Fatalf("there is no form in %s", a.text)
 	}
 	return value
+}
+
+func mustURL(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return u
 }
