@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -98,10 +99,7 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if out.Policy.Supervisor, err = k.supervisor(&out.Policy); err != nil {
 		return out, fmt.Errorf("cannot start: %w", err)
 	}
-	if err = k.profiles(&out.Policy); err == nil {
-		err = k.page(&out.Policy)
-	}
-	if err != nil {
+	if err := cmp.Or(k.profiles(&out.Policy), k.page(&out.Policy)); err != nil {
 		return out, fmt.Errorf("cannot start: %w", err)
 	}
 	k.noteUnlimited()

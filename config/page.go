@@ -6,10 +6,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
+	"unicode"
 
 	"rlminit/internal/document"
 	"rlminit/service"
@@ -99,18 +98,14 @@ func pageListen(p *string) document.Setter {
 	}
 }
 
-var hostPattern = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
-})
-
 // hostName reads a name that a request may have in its Host header.
 func hostName(p *string) document.Setter {
 	return func(n document.Node) {
 		s, ok := n.Text()
-		if !ok || n.Describes() {
-			return
-		}
-		if _, err := netip.ParseAddr(s); err != nil && (len(s) > 253 || !hostPattern().MatchString(s)) {
+		odd := strings.ContainsFunc(s, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-.", unicode.ToLower(r))
+		})
+		if _, err := netip.ParseAddr(s); ok && !n.Describes() && err != nil && (odd || s == "" || len(s) > 253) {
 			n.Fault("%s is no name of a host; write it as in a URL, without scheme, port and path, such as box.example.org", document.Quote(s))
 			return
 		}
@@ -133,21 +128,20 @@ func (p *parser) pageService() {
 	}
 	p.declared[PageService] = declaration{p.pageAt, ""}
 	d := service.Default(PageService)
-	d.Command, d.Control = []string{pageProgram()}, g.Allow
+	self, _ := os.Executable() // without it there is no such program, and that is said
+	d.Command, d.Control = []string{filepath.Join(filepath.Dir(self), PageProgram)}, g.Allow
 	d.Ready = &service.Probe{Notify: true, Timeout: 30 * time.Second}
 	d.Limits.Memory = pageMemory
-	d.Secrets = map[string]string{}
-	d.Environment = map[string]service.Value{}
+	d.Secrets, d.Environment = map[string]string{}, map[string]service.Value{}
 	set := func(name, value string) {
 		if value != "" {
 			d.Environment[name] = service.Value{Text: value}
 		}
 	}
-	for variable, file := range map[string]string{"TOKENS": g.token, "CERT": g.cert, "KEY": g.key} {
-		if file != "" {
-			secret := map[string]string{"TOKENS": "token", "CERT": "cert", "KEY": "key"}[variable]
-			d.Secrets[secret] = file
-			set("RLMINIT_PAGE_"+variable, secret)
+	for _, of := range [][3]string{{"TOKENS", "token", g.token}, {"CERT", "cert", g.cert}, {"KEY", "key", g.key}} {
+		if of[2] != "" {
+			d.Secrets[of[1]] = of[2]
+			set("RLMINIT_PAGE_"+of[0], of[1])
 		}
 	}
 	set("RLMINIT_PAGE_LISTEN", g.Listen)
@@ -161,27 +155,18 @@ func (p *parser) pageService() {
 	p.config.Services[PageService] = d
 }
 
-// pageProgram is the path of the page's program; where this process has none, its name.
-func pageProgram() string {
-	self, err := os.Executable()
-	if err != nil {
-		return PageProgram
-	}
-	return filepath.Join(filepath.Dir(self), PageProgram)
-}
-
-// PageUser is the uid that the page is to have, if there is one: a reload may bring it.
-func (c *Config) PageUser() uint32 {
-	if c.Page == nil {
+// UID is the uid that the page is to have; of nil, that of the one that a reload may bring.
+func (g *Page) UID() uint32 {
+	if g == nil {
 		return pageUser
 	}
-	return uint32(c.Page.User)
+	return uint32(g.User)
 }
 
 // page is the uid of the page: nobody else's. Where it cannot have one of its own it has
 // that of the services, and that is said.
 func (k *compiler) page(p *wire.Policy) error {
-	g, uid := k.config.Page, k.config.PageUser()
+	g, uid := k.config.Page, k.config.Page.UID()
 	if why := k.alike(p, uid); why != "" {
 		if g != nil {
 			k.note("the page has the uid of the services, %d, and is told from them by its tag alone: %s", k.user.UID, why)
@@ -190,13 +175,12 @@ func (k *compiler) page(p *wire.Policy) error {
 	}
 	id := wire.Identity{UID: uid, GID: uid}
 	whose := k.taken(id, p)
-	tags, of := k.config.Tags, p.Profiles
 	switch {
 	case uid == p.Supervisor.UID, uid == p.Supervisor.GID:
 		whose = "is the supervisor's"
-	case of.Has(uid):
+	case p.Profiles.Has(uid):
 		whose = "is among profile_users"
-	case tags.Low != 0 && uint32(tags.Low) <= uid && uid <= uint32(tags.High):
+	case p.TagLow != 0 && p.TagLow <= uid && uid <= p.TagHigh:
 		whose = "is among tags"
 	}
 	if whose == "" {

@@ -292,6 +292,7 @@ func TestReloadNamesEveryKey(t *testing.T) {
 		"profile_users":   {"profile_users: 41000-44999", restart},
 		"groups_of":       {"groups_of: [/var/run/docker.sock]", restart},
 		"metrics":         {`metrics: {listen: "tcp:127.0.0.1:9100"}`, restart},
+		"page":            {`page: {listen: "unix:/p", user: 4711}`, restart},
 		"main":            {"main: {command: [main]}", restart},
 		"remap":           {`remap: {uid: ["4711"]}`, restart},
 		"own":             {"own: [cache]", restart},

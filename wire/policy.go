@@ -146,6 +146,14 @@ type Profiles struct {
 // Has tells whether a uid is one of them.
 func (p *Profiles) Has(uid uint32) bool { return p.Low != 0 && p.Low <= uid && uid <= p.High }
 
+// Identity is who a process with a uid of theirs, or of the page, is; false: nobody.
+func (p *Profiles) Identity(uid uint32) (id Identity, has bool) {
+	if id = (Identity{UID: uid, GID: uid}); p.Has(uid) {
+		id.Groups = p.Groups
+	}
+	return id, p.Has(uid) || uid != 0 && uid == p.Page
+}
+
 // Identity is a user as a process gets it.
 type Identity struct {
 	UID, GID uint32

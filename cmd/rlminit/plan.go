@@ -52,28 +52,9 @@ wait, for root alone may apply it.`,
 			if ask.file == "" {
 				return misused(cmd, "-f FILE is missing")
 			}
-			text, err := ask.plan(cmd.Context(), t)
+			p, err := ask.made(cmd.Context(), t, out, by)
 			if err != nil {
 				return err
-			}
-			p, err := plan.Read([]byte(text))
-			if err != nil {
-				return control.Failed("%v; is the rlminit that runs of another version?", err)
-			}
-			if out != "" {
-				if err := durable.WriteWhole(out, []byte(text), 0o644); err != nil {
-					return control.Failed("cannot write %s: %v", out, reason(err))
-				}
-			}
-			if ask.propose && !p.Empty() {
-				if err := propose(cmd.Context(), t, p, text, by); err != nil {
-					return err
-				}
-			}
-			if t.json {
-				t.printf("%s\n", text)
-			} else {
-				tellPlan(t, p, out, ask.propose)
 			}
 			if detailed && !p.Empty() {
 				return exitStatus(control.ExitPending)
@@ -99,6 +80,35 @@ wait, for root alone may apply it.`,
 type declaredSet struct {
 	file, scope, revision string
 	clean, propose        bool
+}
+
+// made makes the plan of the set, keeps it in the file out, has it wait for approval, and
+// shows it, as far as that is wanted.
+func (d declaredSet) made(ctx context.Context, t *terminal, out, by string) (*plan.Plan, error) {
+	text, err := d.plan(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Read([]byte(text))
+	if err != nil {
+		return nil, control.Failed("%v; is the rlminit that runs of another version?", err)
+	}
+	if out != "" {
+		if err := durable.WriteWhole(out, []byte(text), 0o644); err != nil {
+			return nil, control.Failed("cannot write %s: %v", out, reason(err))
+		}
+	}
+	if d.propose && !p.Empty() {
+		if err := propose(ctx, t, p, text, by); err != nil {
+			return nil, err
+		}
+	}
+	if t.json {
+		t.printf("%s\n", text)
+	} else {
+		tellPlan(t, p, out, d.propose)
+	}
+	return p, nil
 }
 
 // plan asks for the plan of the set, after all that only its reader can know.

@@ -27,7 +27,7 @@ func (r *Revisions) Apply(ask control.ApplyRequest, actor uint32) (control.Revis
 	if again, ok := r.asked(ask.Request); ok {
 		return again, nil
 	}
-	if err := r.complete(&ask); err != nil {
+	if err := (Proposals{r}).complete(&ask); err != nil {
 		return control.Revision{}, problemOf(err)
 	}
 	hash := ""

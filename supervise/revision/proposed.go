@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ type proposals struct {
 	all  []waiting // the oldest first
 }
 
+// Proposals is what can be asked of plans that wait for approval.
+type Proposals struct{ *Revisions }
+
 // waiting is a plan that waits.
 type waiting struct {
 	control.ProposedPlan // without its text
@@ -54,12 +58,12 @@ type proposal struct {
 
 // Propose keeps a plan, with the secrets that its apply needs, until somebody approves or
 // withdraws it.
-func (r *Revisions) Propose(ask control.ProposeRequest, actor uint32) (none control.ProposedPlan, err error) {
+func (r Proposals) Propose(ask control.ProposeRequest, actor uint32) (none control.ProposedPlan, err error) {
 	p, err := plan.Read([]byte(ask.Plan))
 	if err != nil {
 		return none, problemOf(err)
 	}
-	if err := r.proposable(p, ask.Secrets); err != nil {
+	if err := proposable(p, ask.Secrets); err != nil {
 		return none, problemOf(err)
 	}
 	of := proposal{At: r.now().UTC().Truncate(time.Second), UID: actor, By: ask.By, Plan: ask.Plan, Secrets: ask.Secrets}
@@ -74,15 +78,14 @@ func (r *Revisions) Propose(ask control.ProposeRequest, actor uint32) (none cont
 	w.Current = true
 	r.proposed.mu.Lock()
 	defer r.proposed.mu.Unlock()
-	all, err := r.proposed.list()
-	if err != nil {
+	if _, err := r.proposed.list(); err != nil {
 		return none, err
 	}
-	if i := indexOf(all, p.Hash); i >= 0 {
-		all[i].Current = true
-		return all[i].ProposedPlan, nil
+	if known, err := r.proposed.find(p.Hash); err == nil { // the request came twice
+		known.Current = true
+		return known.ProposedPlan, nil
 	}
-	if err := r.proposed.makeRoom(len(text), r.outdated); err != nil {
+	if err := r.proposed.makeRoom(len(text), r.now(), r.outdated); err != nil {
 		return none, err
 	}
 	if err := r.archive.SavePlan(p.Hash, text); err != nil {
@@ -96,7 +99,7 @@ func (r *Revisions) Propose(ask control.ProposeRequest, actor uint32) (none cont
 }
 
 // proposable says why a plan cannot wait.
-func (r *Revisions) proposable(p *plan.Plan, secrets map[string]map[string]string) error {
+func proposable(p *plan.Plan, secrets map[string]map[string]string) error {
 	switch {
 	case p.Empty():
 		return control.BadRequest("the plan changes nothing, and so there is nothing to approve")
@@ -119,14 +122,14 @@ func (of proposal) waiting(p *plan.Plan, size int) waiting {
 	return waiting{
 		ProposedPlan: control.ProposedPlan{
 			Hash: p.Hash, At: of.At, Expires: p.Expires, UID: of.UID, By: of.By, Source: cmp.Or(p.Source.Revision, p.Source.File), Scope: string(p.Scope),
-			Summary: control.PlanSummary(p.Summary), Deletes: append([]string{}, p.Deletes()...),
+			Summary: p.Summary, Deletes: append([]string{}, p.Deletes()...),
 		},
 		scope: p.Scope, salt: p.Salt, base: p.Base, size: size,
 	}
 }
 
 // outdated says why a plan cannot be applied now; "": it can.
-func (r *Revisions) outdated(w waiting) string {
+func (r Proposals) outdated(w waiting) string {
 	if r.now().After(w.Expires) {
 		return fmt.Sprintf("the plan is too old: it was good until %s; make it again with rlminit plan", w.Expires.Format(time.RFC3339))
 	}
@@ -150,6 +153,7 @@ func (l *proposals) list() ([]waiting, error) {
 	if l.read {
 		return l.all, nil
 	}
+	l.all = nil
 	err := l.archive.LoadPlans(func(hash string, text []byte) {
 		var of proposal
 		err := json.Unmarshal(text, &of)
@@ -167,7 +171,6 @@ func (l *proposals) list() ([]waiting, error) {
 		l.all = append(l.all, of.waiting(p, len(text)))
 	})
 	if err != nil {
-		l.all = nil
 		return nil, control.Failed("cannot read the plans that wait for approval: %v", err)
 	}
 	slices.SortStableFunc(l.all, func(a, b waiting) int { return a.At.Compare(b.At) })
@@ -175,14 +178,11 @@ func (l *proposals) list() ([]waiting, error) {
 	return l.all, nil
 }
 
-// makeRoom lets go of plans that cannot be applied any more, if there are too many, or says
-// that there are. The caller holds the lock.
-func (l *proposals) makeRoom(size int, outdated func(waiting) string) error {
+// makeRoom lets go of plans whose time is over, and if there are too many of all that cannot
+// be applied any more; or says that there are too many. The caller holds the lock.
+func (l *proposals) makeRoom(size int, now time.Time, outdated func(waiting) string) error {
 	for _, old := range slices.Clone(l.all) {
-		if l.fits(size) {
-			return nil
-		}
-		if outdated(old) != "" {
+		if now.After(old.Expires) || !l.fits(size) && outdated(old) != "" {
 			if err := l.forget(old.Hash); err != nil {
 				return err
 			}
@@ -211,8 +211,8 @@ func (l *proposals) forget(hash string) error {
 	return nil
 }
 
-// Proposed are the plans that wait, the oldest first.
-func (r *Revisions) Proposed() ([]control.ProposedPlan, error) {
+// List are the plans that wait, the oldest first.
+func (r Proposals) List() ([]control.ProposedPlan, error) {
 	r.proposed.mu.Lock()
 	waits, err := r.proposed.list()
 	waits = slices.Clone(waits)
@@ -226,8 +226,8 @@ func (r *Revisions) Proposed() ([]control.ProposedPlan, error) {
 	return all, err
 }
 
-// ProposedPlan is one of them, with its text.
-func (r *Revisions) ProposedPlan(hash string) (control.ProposedPlan, error) {
+// Get is one of them, with its text.
+func (r Proposals) Get(hash string) (control.ProposedPlan, error) {
 	w, of, err := r.proposed.load(hash)
 	if err != nil {
 		return w.ProposedPlan, err
@@ -237,65 +237,54 @@ func (r *Revisions) ProposedPlan(hash string) (control.ProposedPlan, error) {
 	return w.ProposedPlan, nil
 }
 
-// load reads one of them.
+// find is one of them. The caller holds the lock.
+func (l *proposals) find(hash string) (waiting, error) {
+	all, err := l.list()
+	i := slices.IndexFunc(all, func(w waiting) bool { // the hash may be written without what it begins with
+		return hash == w.Hash || "sha256:"+strings.ToLower(hash) == w.Hash
+	})
+	switch {
+	case err != nil:
+		return waiting{}, err
+	case i < 0:
+		return waiting{}, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no plan waits under %q; see rlminit plan proposed", hash))
+	}
+	return all[i], nil
+}
+
+// load reads one of them, whole.
 func (l *proposals) load(hash string) (w waiting, of proposal, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all, err := l.list()
-	if err != nil {
+	if w, err = l.find(hash); err != nil {
 		return w, of, err
 	}
-	i := indexOf(all, hash)
-	if i < 0 {
-		return w, of, notProposed(hash)
+	read := func(_ string, text []byte) { err = json.Unmarshal(text, &of) }
+	if failed := l.archive.LoadPlans(read, w.Hash); err != nil || failed != nil || of.Plan == "" {
+		return w, of, control.Failed("cannot read the plan: %v", cmp.Or(failed, err, fs.ErrNotExist))
 	}
-	err = l.archive.LoadPlans(func(name string, text []byte) {
-		if name == all[i].Hash {
-			_ = json.Unmarshal(text, &of) // it was read before
-		}
-	}, all[i].Hash)
-	if err == nil && of.Plan == "" {
-		err = notProposed(hash)
-	}
-	return all[i], of, err
-}
-
-func notProposed(hash string) error {
-	return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no plan waits under %q; see rlminit plan proposed", hash))
-}
-
-// indexOf is the place of a plan; a hash may be written without what it begins with.
-func indexOf(all []waiting, hash string) int {
-	return slices.IndexFunc(all, func(w waiting) bool {
-		_, digits, _ := strings.Cut(w.Hash, ":")
-		return hash == w.Hash || strings.ToLower(hash) == digits
-	})
+	return w, of, nil
 }
 
 // Withdraw takes a plan off the list.
-func (r *Revisions) Withdraw(hash string, actor uint32, by string) error {
+func (r Proposals) Withdraw(hash string, actor uint32, by string) error {
 	r.proposed.mu.Lock()
 	defer r.proposed.mu.Unlock()
-	all, err := r.proposed.list()
+	w, err := r.proposed.find(hash)
+	if err == nil {
+		err = r.proposed.forget(w.Hash)
+	}
 	if err != nil {
 		return err
 	}
-	i := indexOf(all, hash)
-	if i < 0 {
-		return notProposed(hash)
-	}
-	what := apply.RecordedProposal{Hash: all[i].Hash, UID: actor, By: by}
-	if err := r.proposed.forget(what.Hash); err != nil {
-		return err
-	}
-	if err := r.journal.Record(apply.TypeWithdrawn, what); err != nil {
+	if err := r.journal.Record(apply.TypeWithdrawn, apply.RecordedProposal{Hash: w.Hash, UID: actor, By: by}); err != nil {
 		slog.Warn("cannot record that a plan was withdrawn", "err", err)
 	}
 	return nil
 }
 
 // complete fills in the plan and the secrets of an apply that names a plan that waits.
-func (r *Revisions) complete(ask *control.ApplyRequest) error {
+func (r Proposals) complete(ask *control.ApplyRequest) error {
 	if ask.Plan != "" {
 		return nil
 	}
@@ -308,8 +297,8 @@ func (r *Revisions) complete(ask *control.ApplyRequest) error {
 func (l *proposals) drop(hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if all, err := l.list(); err == nil && indexOf(all, hash) >= 0 {
-		if err := l.forget(hash); err != nil {
+	if w, err := l.find(hash); err == nil {
+		if err := l.forget(w.Hash); err != nil {
 			slog.Warn("a plan that is applied stays among those that wait for approval", "err", err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 func proposed(t *testing.T, r *Revisions, text string) (*plan.Plan, control.ProposedPlan) {
 	t.Helper()
 	p, ask := makePlan(t, r, text)
-	answer, err := r.Propose(control.ProposeRequest{Plan: ask.Plan, By: "bob", Secrets: ask.Secrets}, 1000)
+	answer, err := Proposals{r}.Propose(control.ProposeRequest{Plan: ask.Plan, By: "bob", Secrets: ask.Secrets}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +38,11 @@ func TestProposedPlanIsApplied(t *testing.T) {
 		t.Errorf("the same plan waits twice: %s, %s", p.Hash, again.Hash)
 	}
 	r := v.live(0).revisions()
-	all, err := r.Proposed()
+	all, err := Proposals{r}.List()
 	if err != nil || len(all) != 1 || !all[0].Current || all[0].Hash != p.Hash || all[0].By != "bob" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	one, err := r.ProposedPlan(strings.TrimPrefix(p.Hash, "sha256:"))
+	one, err := Proposals{r}.Get(strings.TrimPrefix(p.Hash, "sha256:"))
 	if read, _ := plan.Read([]byte(one.Plan)); err != nil || read == nil || read.Hash != p.Hash || strings.Contains(one.Plan, "hunter2") {
 		t.Fatalf("%+v, %v", one, err)
 	}
@@ -53,7 +53,7 @@ func TestProposedPlanIsApplied(t *testing.T) {
 	if now := v.snapshot(); now["bob"].Secrets["CERT"] != "s3cret" {
 		t.Errorf("%v", now)
 	}
-	if all, err := r.Proposed(); err != nil || len(all) != 0 || len(v.plans) != 0 {
+	if all, err := (Proposals{r}).List(); err != nil || len(all) != 0 || len(v.plans) != 0 {
 		t.Errorf("what was applied still waits: %+v, %v", all, err)
 	}
 	_, err = r.Apply(control.ApplyRequest{Approve: p.Hash, Request: "r2"}, 0)
@@ -71,7 +71,7 @@ func TestProposedPlanThatIsOld(t *testing.T) {
 	v.profiles["carol"] = Content{Text: []byte("environment: {V: other}\n"), State: service.Stopped}
 	old := func(want string) {
 		t.Helper()
-		if all, err := r.Proposed(); err != nil || len(all) != 1 || all[0].Current || !strings.Contains(all[0].Why, want) {
+		if all, err := (Proposals{r}).List(); err != nil || len(all) != 1 || all[0].Current || !strings.Contains(all[0].Why, want) {
 			t.Errorf("%+v, %v", all, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestProposalsThatAreRefused(t *testing.T) {
 		"without secrets": {control.ProposeRequest{Plan: ask.Plan}, 11},
 		"other secrets":   {control.ProposeRequest{Plan: ask.Plan, Secrets: wrong}, 11},
 	} {
-		if _, err := r.Propose(c.ask, 0); problemCode(t, err) != c.code {
+		if _, err := (Proposals{r}).Propose(c.ask, 0); problemCode(t, err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestProposalsAreBounded(t *testing.T) {
 		if p, err := plan.Read([]byte(planned.Plan)); err != nil || p.Expires.Sub(p.Created) != proposedFor {
 			t.Fatalf("%v, %v", p, err)
 		}
-		answer, err := r.Propose(control.ProposeRequest{Plan: planned.Plan}, 0)
+		answer, err := Proposals{r}.Propose(control.ProposeRequest{Plan: planned.Plan}, 0)
 		return answer.Hash, err
 	}
 	var first string
@@ -137,10 +137,10 @@ func TestProposalsAreBounded(t *testing.T) {
 	if _, err := propose(proposedMost); problemCode(t, err) != 17 || !strings.Contains(err.Error(), "rlminit plan withdraw HASH") {
 		t.Fatal(err)
 	}
-	if err := r.Withdraw(first, 0, "alice"); err != nil {
+	if err := (Proposals{r}).Withdraw(first, 0, "alice"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Withdraw(first, 0, "alice"); problemCode(t, err) != control.ExitNoSuchName {
+	if err := (Proposals{r}).Withdraw(first, 0, "alice"); problemCode(t, err) != control.ExitNoSuchName {
 		t.Errorf("withdrawn twice: %v", err)
 	}
 	if _, err := propose(proposedMost); err != nil {
@@ -196,18 +196,17 @@ func TestProposalsThatCannotBeRead(t *testing.T) {
 	p, _ := proposed(t, v.live(0).revisions(), declared)
 	v.plans["sha256:00"] = []byte("{")
 	v.plans["sha256:01"] = v.plans[p.Hash]
-	if all, err := v.live(0).revisions().Proposed(); err != nil || len(all) != 1 || all[0].Hash != p.Hash {
+	if all, err := (Proposals{v.live(0).revisions()}).List(); err != nil || len(all) != 1 || all[0].Hash != p.Hash {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
 
 // Root's plan of the configuration does not wait: nobody else could apply it.
 func TestProposalOfAConfiguration(t *testing.T) {
-	r := newVolume().live(0).revisions()
-	if err := r.proposable(&plan.Plan{Changes: []plan.Change{{Kind: plan.KindConfiguration}}}, nil); problemCode(t, err) != 10 {
+	if err := proposable(&plan.Plan{Changes: []plan.Change{{Kind: plan.KindConfiguration}}}, nil); problemCode(t, err) != 10 {
 		t.Error(err)
 	}
-	if err := r.proposable(&plan.Plan{}, nil); problemCode(t, err) != 2 {
+	if err := proposable(&plan.Plan{}, nil); problemCode(t, err) != 2 {
 		t.Error(err)
 	}
 }

@@ -54,10 +54,10 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 		return all.Get(r.Context(), number, after)
 	}))
 	server.Handle("GET /v1/drift", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return all.Drift() }))
-	server.Handle("POST /v1/plans", api.MayPlan, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Propose, r) }))
-	server.Handle("GET /v1/plans", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return all.Proposed() }))
-	server.Handle("GET /v1/plans/{hash}", api.MayReview, with(func(all *Revisions, r *http.Request) (any, error) { return all.ProposedPlan(r.PathValue("hash")) }))
+	server.Handle("POST /v1/plans", api.MayPlan, with(func(all *Revisions, r *http.Request) (any, error) { return from(Proposals{all}.Propose, r) }))
+	server.Handle("GET /v1/plans", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return Proposals{all}.List() }))
+	server.Handle("GET /v1/plans/{hash}", api.MayReview, with(func(all *Revisions, r *http.Request) (any, error) { return Proposals{all}.Get(r.PathValue("hash")) }))
 	server.Handle("DELETE /v1/plans/{hash}", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {
-		return nil, all.Withdraw(r.PathValue("hash"), api.Actor(r), api.Approver(r, r.URL.Query().Get("by")))
+		return nil, Proposals{all}.Withdraw(r.PathValue("hash"), api.Actor(r), api.Approver(r, r.URL.Query().Get("by")))
 	}))
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"rlminit/config"
-	"rlminit/rights"
 	"rlminit/service"
 )
 
@@ -20,9 +19,12 @@ func (p *Preparer) IsPage(d *service.Definition) bool {
 // socket would take it for the service user.
 var ErrPageUntold = errors.New("nothing tells it from the service user here, and so it could do anything: page needs a container that runs as root, or one that can set tags; see rlminit doctor")
 
-// checkPage says why the page's program is not run: it is started with access to all
-// services, and so root alone may be able to put another one in its place.
-func checkPage(program string) error {
+// checkPage says why the page is not run. It is started with access to all services, and so
+// root alone may be able to put another program in its place; and the services' user, where
+// we are somebody else, may not be able to read its token or key: any service could use the
+// page with it.
+func (p *Preparer) checkPage(d *service.Definition) error {
+	program := d.Command[0]
 	for _, path := range []string{filepath.Dir(program), program} {
 		if err := config.OnlyRoots(path); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no %s: the page is a program of its own, which belongs beside rlminit; put it there, or take page out of the configuration", program)
@@ -30,20 +32,14 @@ func checkPage(program string) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// checkToken refuses a token, or a key, that the services' user can read, where we are
-// somebody else: any service could use the page with it.
-func checkToken(services *rights.User, files map[string]string) error {
-	for _, name := range []string{"token", "key"} {
-		if files[name] == "" || services == nil {
+	for _, secret := range []string{d.Secrets["token"], d.Secrets["key"]} {
+		if secret == "" || p.User == nil {
 			continue
 		}
-		file, err := services.Open(files[name])
-		if err == nil {
+		if file, err := p.User.Open(secret); err == nil {
 			file.Close()
-			return fmt.Errorf("cannot use %s: services can read it; make it the supervisor's alone: chown %s, chmod 400", files[name], config.SupervisorUser)
+			us := p.Policy.Supervisor
+			return fmt.Errorf("cannot use %s: services can read it; make it the supervisor's alone: chown %d:%d and chmod 400", secret, us.UID, us.GID)
 		}
 	}
 	return nil

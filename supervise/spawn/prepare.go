@@ -71,9 +71,7 @@ func (p *Preparer) Prepare(s Service) process.Prepared {
 	}
 	uid, user, err := p.OwnUser(d)
 	if err == nil && itself && p.IsPage(d) {
-		if err = checkPage(d.Command[0]); err == nil {
-			err = checkToken(p.User, d.Secrets)
-		}
+		err = p.checkPage(d)
 	}
 	if err == nil && itself && d.Port != 0 {
 		err = process.CheckPort(d.Port, user, p.User)

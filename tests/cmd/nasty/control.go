@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -36,5 +37,33 @@ func flood(path string, megabytes int) error {
 	default:
 		return fmt.Errorf("answered %q (%v, %v)", line, err, readErr)
 	}
+	return nil
+}
+
+// requests makes each request of a control socket, on a connection of its own, and prints
+// its status and whether the answer has the word.
+func requests(path, word string, all []string) error {
+	for _, request := range all {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			return fmt.Errorf("cannot request: %w", err)
+		}
+		err = c.SetDeadline(time.Now().Add(20 * time.Second))
+		if err == nil {
+			_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: rlminit\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", request)
+		}
+		var answer []byte
+		if err == nil {
+			answer, err = io.ReadAll(c)
+		}
+		c.Close()
+		line := strings.Fields(string(answer))
+		if err != nil || len(line) < 2 {
+			return fmt.Errorf("%s is answered %q: %w", request, answer, err)
+		}
+		shows := map[bool]string{true: "shows it", false: "-"}[strings.Contains(string(answer), word)]
+		fmt.Println("request:", request, line[1], shows)
+	}
+	fmt.Println("requests: over")
 	return nil
 }
