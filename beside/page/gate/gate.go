@@ -50,7 +50,28 @@ func New(set Settings, refuse Refuse) *Gate {
 // Open tells whether everybody who reaches the page is let in.
 func (g *Gate) Open() bool { return g.local != nil }
 
-func (g *Gate) secure() bool { return g.set.TLS || g.set.Behind }
+// secure tells whether cookies may go over TLS alone. Where a browser reaches us as its own
+// machine, as by docker -p 127.0.0.1:9118:9118, nothing need speak it.
+func (g *Gate) secure(r *http.Request) bool {
+	if g.set.TLS || !g.set.Behind {
+		return g.set.TLS
+	}
+	return r.Header.Get("X-Forwarded-Proto") == "https" || !own(hostName(r.Host))
+}
+
+// own tells whether a name means the machine of whoever uses it, RFC 6761.
+func own(name string) bool {
+	address, is := parseAddress(name)
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || is && address.IsLoopback()
+}
+
+// hostName is a Host header without its port.
+func hostName(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
 
 // policy is what pages may load and where they may send something: only what is ours,
 // and no script or style that is not a file of its own. So a log line that were not
@@ -103,16 +124,12 @@ func clip(s string) string {
 // have been made to point here (DNS rebinding), so that its pages count as ours with the
 // browser; an address cannot. Ports do not matter: docker -p and ssh -L change them.
 func (g *Gate) named(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
+	name := hostName(host)
 	if name == "" {
 		return false
 	}
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true // which browsers take to the loopback interface themselves, RFC 6761
+	if own(name) {
+		return true
 	}
 	if slices.ContainsFunc(g.set.Hosts, func(h string) bool { return strings.EqualFold(strings.TrimSuffix(h, "."), name) }) {
 		return true
@@ -130,7 +147,7 @@ func (g *Gate) named(host string) bool {
 	}
 	listens, isListens := parseAddress(at)
 	everywhere := err == nil && (at == "" || isListens && listens.IsUnspecified())
-	return address.IsLoopback() || everywhere || isListens && listens == address
+	return everywhere || isListens && listens == address
 }
 
 func parseAddress(s string) (netip.Addr, bool) {
@@ -154,7 +171,7 @@ func (g *Gate) Enter(r *http.Request) *Session {
 	if g.local != nil {
 		return &Session{Token: g.local, Expires: g.now().Add(sessionTime)}
 	}
-	c, err := r.Cookie(cookieName(r, g.secure()))
+	c, err := r.Cookie(cookieName(r, g.secure(r)))
 	if err != nil {
 		return nil
 	}
@@ -244,6 +261,9 @@ func Next(asked string) string {
 	u, err := url.Parse(asked)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(asked, "/") || strings.HasPrefix(asked, "//") || strings.ContainsAny(asked, "\\\r\n\t") || strings.HasPrefix(asked, "/login") {
 		return "/"
+	}
+	if u.Query().Has("token") {
+		return u.EscapedPath() // nobody may read it out of the address again
 	}
 	return asked
 }

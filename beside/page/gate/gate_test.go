@@ -250,6 +250,22 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// Behind a proxy, a cookie goes over TLS alone, unless the browser is on this very machine.
+func TestSecureBehind(t *testing.T) {
+	g := New(Settings{Listen: "0.0.0.0:9118", Tokens: tokens(t, bare), Behind: true, Hosts: []string{"box.example.org"}}, refuse)
+	for _, of := range []struct {
+		host, proto string
+		want        bool
+	}{
+		{"box.example.org", "", true}, {"box.example.org", "http", true}, {"box.example.org", "https", true}, {"192.0.2.1:9118", "", true},
+		{"127.0.0.1:9118", "", false}, {"localhost:80", "http", false}, {"[::1]:80", "", false}, {"localhost", "https", true},
+	} {
+		if got := g.secure(request("GET", of.host, "/", "", "X-Forwarded-Proto", of.proto)); got != of.want {
+			t.Errorf("%v: %v", of, got)
+		}
+	}
+}
+
 // A file of tokens that is wrong is refused by its line, and no token is told.
 func TestTokenFile(t *testing.T) {
 	for text, fragment := range map[string]string{
@@ -371,7 +387,7 @@ func TestFrom(t *testing.T) {
 func TestNext(t *testing.T) {
 	for asked, want := range map[string]string{
 		"/service/a?q=b": "/service/a?q=b", "/": "/", "": "/", "//evil.example": "/", "/\\evil.example": "/", "https://evil.example": "/",
-		"javascript:alert(1)": "/", "evil": "/", "/login?next=/login": "/", "/a\r\nSet-Cookie: x": "/", "/\t/evil.example": "/",
+		"javascript:alert(1)": "/", "evil": "/", "/login?next=/login": "/", "/a\r\nSet-Cookie: x": "/", "/\t/evil.example": "/", "/a?token=x&b=c": "/a",
 	} {
 		if got := Next(asked); got != want {
 			t.Errorf("%q leads to %q", asked, got)

@@ -88,8 +88,8 @@ func cookieName(r *http.Request, secure bool) string {
 // cookie is the one that has a session; an empty value takes it away.
 func (g *Gate) cookie(r *http.Request, value string, expires time.Time) *http.Cookie {
 	c := &http.Cookie{
-		Name: cookieName(r, g.secure()), Value: value, Path: "/", Expires: expires,
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: g.secure(),
+		Name: cookieName(r, g.secure(r)), Value: value, Path: "/", Expires: expires,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: g.secure(r),
 	}
 	if value == "" {
 		c.MaxAge = -1
