@@ -204,6 +204,11 @@ dist-tree: go
 		chmod -R u=rwX,go=rX "$$tree"; chmod 1777 "$$tree/rootfs/tmp"; chmod 0750 "$$tree/data"; \
 	done
 
+.PHONY: screenshots
+screenshots: go ## makes the pictures in docs/ anew, in real browsers and terminals
+	@tests/install-tools chromium
+	RLMINIT_SCREENSHOTS=$(CURDIR)/docs $(GO) test -count=1 -run '^TestScreenshots$$' ./tests/beside/...
+
 .PHONY: docs
 docs: go ## makes the generated pages: docs/commands.md, docs/man
 	@RLMINIT_DOCS=$(CURDIR)/docs $(GO) test ./cmd/rlminit -run '^TestWriteDocs$$' -count=1 >/dev/null
