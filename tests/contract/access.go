@@ -89,14 +89,14 @@ func LevelsOfControl(t *testing.T, start New) {
 	if len(all) < 50 || len(allowed["read"]) < 20 {
 		t.Fatalf("docs/control.md has %d requests, %d to read", len(all), len(allowed["read"]))
 	}
-	const secret, everyLog = "hunter2-of-the-victim", "GET /v1/logs/all"
+	const secret, everyLog, ofItsOwn = "hunter2-of-the-victim", "GET /v1/logs/all", "POST /v1/apply?own"
 	filled := strings.NewReplacer("{name}", "victim", "{id}", "1", "{hash}", "sha256:00", "{number}", "1", "{entry}", "victim")
 	asks := func(level string) string {
 		words := []string{"nasty", "requests", "/run/rlminit/control.sock", secret}
 		for _, r := range all {
 			words = append(words, filled.Replace(r))
 		}
-		command, err := json.Marshal(append(words, everyLog))
+		command, err := json.Marshal(append(words, everyLog, ofItsOwn+` {"plan": "{}", "approve": "x", "request": "r"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,6 +129,9 @@ func LevelsOfControl(t *testing.T, start New) {
 		}
 		if answer := answers[everyLog]; len(answer) == 0 || answer[1] != "-" || (answer[0] == "200") != (level != "false") {
 			t.Errorf("all logs with control: %s: %q", level, answer)
+		}
+		if answer := answers[ofItsOwn]; len(answer) == 0 || answer[0] != "403" {
+			t.Errorf("a plan of its own with control: %s: %q", level, answer)
 		}
 	}
 }

@@ -44,13 +44,15 @@ func flood(path string, megabytes int) error {
 // its status and whether the answer has the word.
 func requests(path, word string, all []string) error {
 	for _, request := range all {
+		words := append(strings.SplitN(request, " ", 3), "") // method, path and perhaps a body
+		request = words[0] + " " + words[1]
 		c, err := net.Dial("unix", path)
 		if err != nil {
 			return fmt.Errorf("cannot request: %w", err)
 		}
 		err = c.SetDeadline(time.Now().Add(20 * time.Second))
 		if err == nil {
-			_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: rlminit\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", request)
+			_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: rlminit\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", request, len(words[2]), words[2])
 		}
 		var answer []byte
 		if err == nil {

@@ -35,7 +35,7 @@ const usage = `usage: nasty VERB
     lines N              print N numbered lines
     crowd SOCKET N       keep N connections to a control socket busy with what is no request
     flood SOCKET MB      send a request of MB megabytes to a control socket; print whether it is refused
-    requests SOCKET WORD "METHOD PATH"…  make each request of a control socket; print its status, and whether the answer has WORD
+    requests SOCKET WORD "METHOD PATH [BODY]"…  make each request of a control socket; print its status, and whether the answer has WORD
     ask URL              request URL over and over until stdin ends; print what came of it, as JSON
     keep [forget]        count starts in a descriptor that the service manager stores; then sleep
     hoard N              store N descriptors with the service manager; then sleep
