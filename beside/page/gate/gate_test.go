@@ -257,8 +257,14 @@ func TestSecureBehind(t *testing.T) {
 		host, proto string
 		want        bool
 	}{
-		{"box.example.org", "", true}, {"box.example.org", "http", true}, {"box.example.org", "https", true}, {"192.0.2.1:9118", "", true},
-		{"127.0.0.1:9118", "", false}, {"localhost:80", "http", false}, {"[::1]:80", "", false}, {"localhost", "https", true},
+		{"box.example.org", "", true},
+		{"box.example.org", "http", true},
+		{"box.example.org", "https", true},
+		{"192.0.2.1:9118", "", true},
+		{"127.0.0.1:9118", "", false},
+		{"localhost:80", "http", false},
+		{"[::1]:80", "", false},
+		{"localhost", "https", true},
 	} {
 		if got := g.secure(request("GET", of.host, "/", "", "X-Forwarded-Proto", of.proto)); got != of.want {
 			t.Errorf("%v: %v", of, got)

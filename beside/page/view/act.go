@@ -15,6 +15,9 @@ import (
 // namesMost is how many services a person may name at once.
 const namesMost = 1000
 
+// deedPages ask once more what a person commands, and do it.
+type deedPages struct{ *base }
+
 // deed is a command as it is asked for, and asked once more.
 type deed struct {
 	Verb  string
@@ -69,7 +72,7 @@ func deedOf(form url.Values) (d deed, why string) {
 }
 
 // may refuses what page.allow does not permit.
-func (p *Pages) may(w http.ResponseWriter, r *http.Request, least Allow) bool {
+func (p *base) may(w http.ResponseWriter, r *http.Request, least Allow) bool {
 	if p.allow >= least {
 		return true
 	}
@@ -79,7 +82,7 @@ func (p *Pages) may(w http.ResponseWriter, r *http.Request, least Allow) bool {
 }
 
 // ask shows what a command will do, and a button that gives it.
-func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) {
+func (p *deedPages) confirm(w http.ResponseWriter, r *http.Request) {
 	if !p.may(w, r, Operate) {
 		return
 	}
@@ -102,7 +105,7 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) {
 	d.Nothing = len(d.Services) == 0
 	d.What = d.will()
 	if len(d.Services) == 1 && d.Verb != "start" {
-		definition, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Definition, error) {
+		definition, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Definition, error) {
 			return c.Definition(ctx, d.Services[0].Name)
 		})
 		if err == nil {
@@ -110,7 +113,7 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if d.Verb == "start" && len(d.Services) == 1 {
-		definition, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Definition, error) {
+		definition, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Definition, error) {
 			return c.Definition(ctx, d.Services[0].Name)
 		})
 		if err == nil {
@@ -144,7 +147,7 @@ func (d deed) will() (all []string) {
 }
 
 // act gives a command.
-func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
+func (p *deedPages) act(w http.ResponseWriter, r *http.Request) {
 	if !p.may(w, r, Operate) {
 		return
 	}
@@ -153,7 +156,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 		p.Refused(w, r, http.StatusBadRequest, "cannot do this: "+wrong)
 		return
 	}
-	o, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Operation, error) {
+	o, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Operation, error) {
 		return c.Operate(ctx, control.BeginOperation{Verb: d.Verb, Names: d.Names, State: d.State})
 	})
 	if err != nil {
@@ -164,7 +167,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 }
 
 // confirmCancel asks whether an operation is to go no further.
-func (p *Pages) confirmCancel(w http.ResponseWriter, r *http.Request) {
+func (p *deedPages) confirmCancel(w http.ResponseWriter, r *http.Request) {
 	p.withOperation(w, r, func(id uint64) {
 		b, err := p.askOperation(r.Context(), id)
 		if err != nil {
@@ -175,9 +178,9 @@ func (p *Pages) confirmCancel(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (p *Pages) cancel(w http.ResponseWriter, r *http.Request) {
+func (p *deedPages) cancel(w http.ResponseWriter, r *http.Request) {
 	p.withOperation(w, r, func(id uint64) {
-		_, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Operation, error) { return c.Cancel(ctx, id) })
+		_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Operation, error) { return c.Cancel(ctx, id) })
 		if err != nil {
 			p.failed(w, r, err)
 			return
@@ -186,7 +189,7 @@ func (p *Pages) cancel(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (p *Pages) withOperation(w http.ResponseWriter, r *http.Request, do func(id uint64)) {
+func (p *deedPages) withOperation(w http.ResponseWriter, r *http.Request, do func(id uint64)) {
 	if !p.may(w, r, Operate) {
 		return
 	}

@@ -89,7 +89,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (p *Pages) bootReport(r *http.Request) (analyze.Report, error) {
 	var events []control.Event
 	var steps []control.BootStep
-	_, err := ask(r, p, func(ctx context.Context, c *control.Client) (struct{}, error) {
+	_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (struct{}, error) {
 		boot := ""
 		q := control.EventQuery{Types: []string{"transition", control.TypeBooted}}
 		return struct{}{}, c.Events(ctx, q, func(e control.Event) error {
@@ -114,7 +114,7 @@ func (p *Pages) bootReport(r *http.Request) (analyze.Report, error) {
 	if err != nil {
 		return analyze.Report{}, err
 	}
-	dependencies, err := ask(r, p, func(ctx context.Context, c *control.Client) ([]control.Dependencies, error) {
+	dependencies, err := ask(r, p.base, func(ctx context.Context, c *control.Client) ([]control.Dependencies, error) {
 		return c.Dependencies(ctx)
 	})
 	if err != nil {

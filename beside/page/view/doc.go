@@ -59,9 +59,17 @@ func ParseAllow(s string) (Allow, error) {
 
 // Pages are all of them.
 type Pages struct {
+	*base
+	planned *planPages
+	deeds   *deedPages
+	door    *door
+	tails   *live.Tails
+}
+
+// base is what every page is made by.
+type base struct {
 	ask   *live.Supervisor
 	hub   *live.Hub
-	tails *live.Tails
 	gate  *gate.Gate
 	allow Allow
 
@@ -75,33 +83,43 @@ type asset struct {
 	data []byte
 }
 
-// New makes the pages. Refused is what its gate is to call.
+// New makes the pages. Refused is what its gate is to call, and Behind is to be called with
+// that.
 func New(ask *live.Supervisor, hub *live.Hub, allow Allow) (*Pages, error) {
-	p := &Pages{ask: ask, hub: hub, allow: allow, templates: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+	b := &base{ask: ask, hub: hub, allow: allow, templates: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+	if err := b.embed(); err != nil {
+		return nil, err
+	}
+	if err := b.parse(); err != nil {
+		return nil, err
+	}
+	p := &Pages{base: b, planned: &planPages{b}, deeds: &deedPages{b}, door: &door{b}}
+	p.tails = live.NewTails(ask, p.logLines)
+	return p, nil
+}
+
+// embed names the files that are served by what is in them.
+func (p *base) embed() error {
 	files, err := fs.ReadDir(staticFiles, "static")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, f := range files {
 		data, err := staticFiles.ReadFile("static/" + f.Name())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		sum, ext := sha256.Sum256(data), path.Ext(f.Name())
 		name := strings.TrimSuffix(f.Name(), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
 		kind := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[ext]
 		p.assets[name], p.names[f.Name()] = asset{kind: kind, data: data}, name
 	}
-	if err := p.parse(); err != nil {
-		return nil, err
-	}
-	p.tails = live.NewTails(ask, p.logLines)
-	return p, nil
+	return nil
 }
 
 // parse reads the templates: each page is the layout with its own parts, and has those of
 // parts.html.
-func (p *Pages) parse() error {
+func (p *base) parse() error {
 	funcs := template.FuncMap{
 		"asset": func(name string) string { return "/static/" + p.names[name] },
 		"stamp": stamp, "clock": clock, "size": sizeText, "took": tookText, "clean": clean, "state": stateOf, "label": label,
@@ -133,7 +151,7 @@ func (p *Pages) parse() error {
 }
 
 // Behind has the pages know the gate before them.
-func (p *Pages) Behind(g *gate.Gate) { p.gate = g }
+func (p *base) Behind(g *gate.Gate) { p.gate = g }
 
 // page is what the layout shows, and the body of one page in it.
 type page struct {
@@ -157,7 +175,7 @@ func (p page) CanOperate() bool { return p.Allow >= Operate }
 func (p page) CanApprove() bool { return p.Allow >= Approve }
 
 // show answers with a page.
-func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name string, pg page) {
+func (p *base) show(w http.ResponseWriter, r *http.Request, status int, name string, pg page) {
 	if s := gate.From(r.Context()); s != nil {
 		pg.CSRF, pg.By = s.CSRF(), s.Token.By()
 	}
@@ -179,12 +197,12 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 const pieceSize = 16 << 10
 
 // part renders one template of parts.html, or of a page, as a fragment.
-func (p *Pages) part(out *bytes.Buffer, page, name string, data any) error {
+func (p *base) part(out *bytes.Buffer, page, name string, data any) error {
 	return p.templates[page].ExecuteTemplate(out, name, data)
 }
 
 // Refused answers who is not let in, or what cannot be shown.
-func (p *Pages) Refused(w http.ResponseWriter, r *http.Request, status int, why string) {
+func (p *base) Refused(w http.ResponseWriter, r *http.Request, status int, why string) {
 	p.show(w, r, status, "problem", page{Title: http.StatusText(status), Plain: gate.From(r.Context()) == nil, Body: problemBody{Status: status, Why: why}})
 }
 
@@ -194,7 +212,7 @@ type problemBody struct {
 }
 
 // failed answers with what the supervisor says.
-func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
+func (p *base) failed(w http.ResponseWriter, r *http.Request, err error) {
 	status, why := statusOf(err)
 	p.Refused(w, r, status, why)
 }
@@ -212,12 +230,12 @@ func statusOf(err error) (status int, why string) {
 }
 
 // ask is live.Ask for a page's request.
-func ask[T any](r *http.Request, p *Pages, request func(context.Context, *control.Client) (T, error)) (T, error) {
+func ask[T any](r *http.Request, p *base, request func(context.Context, *control.Client) (T, error)) (T, error) {
 	return live.Ask(r.Context(), p.ask, request)
 }
 
 // now is the position up to which a page that is asked for now will show everything.
-func (p *Pages) now(r *http.Request) string {
+func (p *base) now(r *http.Request) string {
 	if s := p.hub.Now(); s != nil && s.At.Seq > 0 {
 		return s.At.String()
 	}

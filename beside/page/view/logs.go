@@ -89,7 +89,7 @@ func (p *Pages) logOf(r *http.Request, name string) logBody {
 	if b.Query != "" {
 		n, most = linesSearched, hitsMost
 	}
-	found, err := ask(r, p, func(ctx context.Context, c *control.Client) (ring, error) {
+	found, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
 		var k ring
 		err := c.Logs(ctx, name, control.LogOptions{Lines: n, Redacted: true}, func(line []byte) error {
 			if fits(line, b.Query) {
@@ -129,7 +129,7 @@ func fits(line []byte, query string) bool {
 func (p *Pages) search(w http.ResponseWriter, r *http.Request) {
 	b := logBody{Query: queryOf(r)}
 	if b.Query != "" {
-		found, err := ask(r, p, func(ctx context.Context, c *control.Client) (ring, error) {
+		found, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
 			var k ring
 			err := c.Logs(ctx, control.All, control.LogOptions{Lines: allLinesSearched, Redacted: true}, func(line []byte) error {
 				if fits(line, b.Query) {

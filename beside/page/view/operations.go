@@ -73,7 +73,7 @@ func operationOf(o control.Operation) operationBody {
 }
 
 // askOperations asks for all that are remembered, the latest first.
-func (p *Pages) askOperations(ctx context.Context) ([]operationBody, error) {
+func (p *base) askOperations(ctx context.Context) ([]operationBody, error) {
 	all, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Operation, error) { return c.Operations(ctx) })
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (p *Pages) operations(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, "operations", page{Title: "Operations", Nav: "operations", Live: "view=operations", After: after, Body: all})
 }
 
-func (p *Pages) askOperation(ctx context.Context, id uint64) (operationBody, error) {
+func (p *base) askOperation(ctx context.Context, id uint64) (operationBody, error) {
 	o, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Operation, error) {
 		return c.Operation(ctx, id, false)
 	})

@@ -105,7 +105,7 @@ func (p *Pages) underWay(ctx context.Context, health bool) (u underWay) {
 			}
 		}
 	})
-	wait.Go(func() { u.Plans = p.waiting(ctx) })
+	wait.Go(func() { u.Plans = p.planned.waiting(ctx) })
 	if health {
 		wait.Go(func() {
 			h, _ := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Health, error) {

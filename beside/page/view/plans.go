@@ -10,6 +10,9 @@ import (
 	"rlminit/plan"
 )
 
+// planPages are the pages of plans and revisions.
+type planPages struct{ *base }
+
 // planBody is a plan that waits, as it is shown.
 type planBody struct {
 	control.ProposedPlan
@@ -48,7 +51,7 @@ type plansBody struct {
 	CanApprove bool
 }
 
-func (p *Pages) askPlans(ctx context.Context) (bodies []planBody, err error) {
+func (p *planPages) askPlans(ctx context.Context) (bodies []planBody, err error) {
 	all, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.ProposedPlan, error) {
 		return control.Plans{Client: c}.List(ctx)
 	})
@@ -60,12 +63,12 @@ func (p *Pages) askPlans(ctx context.Context) (bodies []planBody, err error) {
 }
 
 // waiting is how many plans wait; 0 also where that cannot be told.
-func (p *Pages) waiting(ctx context.Context) int {
+func (p *planPages) waiting(ctx context.Context) int {
 	all, _ := p.askPlans(ctx)
 	return len(all)
 }
 
-func (p *Pages) askPlansAndRevisions(ctx context.Context) (b plansBody, err error) {
+func (p *planPages) askPlansAndRevisions(ctx context.Context) (b plansBody, err error) {
 	if b.Plans, err = p.askPlans(ctx); err == nil {
 		b.Revisions, err = p.askRevisions(ctx)
 	}
@@ -73,7 +76,7 @@ func (p *Pages) askPlansAndRevisions(ctx context.Context) (b plansBody, err erro
 	return b, err
 }
 
-func (p *Pages) plans(w http.ResponseWriter, r *http.Request) {
+func (p *planPages) plans(w http.ResponseWriter, r *http.Request) {
 	after := p.now(r)
 	b, err := p.askPlansAndRevisions(r.Context())
 	if err != nil {
@@ -83,8 +86,8 @@ func (p *Pages) plans(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, "plans", page{Title: "Plans and revisions", Nav: "plans", Live: "view=plans", After: after, Body: b})
 }
 
-func (p *Pages) askPlan(r *http.Request, hash string) (b planBody, err error) {
-	one, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.ProposedPlan, error) {
+func (p *planPages) askPlan(r *http.Request, hash string) (b planBody, err error) {
+	one, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.ProposedPlan, error) {
 		return control.Plans{Client: c}.Get(ctx, hash)
 	})
 	b = planBody{ProposedPlan: one, Request: newRequest(), CanApprove: p.allow >= Approve}
@@ -97,7 +100,7 @@ func (p *Pages) askPlan(r *http.Request, hash string) (b planBody, err error) {
 	return b, err
 }
 
-func (p *Pages) plan(w http.ResponseWriter, r *http.Request) {
+func (p *planPages) plan(w http.ResponseWriter, r *http.Request) {
 	b, err := p.askPlan(r, r.PathValue("hash"))
 	if err != nil {
 		p.failed(w, r, err)
@@ -108,12 +111,12 @@ func (p *Pages) plan(w http.ResponseWriter, r *http.Request) {
 
 // approve has a plan applied. What is sent is the hash that the page has shown: a plan that
 // is another by now is refused by the supervisor, and why is shown beside the plan.
-func (p *Pages) approve(w http.ResponseWriter, r *http.Request) {
+func (p *planPages) approve(w http.ResponseWriter, r *http.Request) {
 	if !p.may(w, r, Approve) {
 		return
 	}
 	hash, form := r.PathValue("hash"), r.PostForm
-	revision, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Revision, error) {
+	revision, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Revision, error) {
 		return c.Apply(ctx, control.ApplyRequest{
 			Approve: hash, By: by(r), AllowDelete: form.Get("delete") == "yes", Request: requestOf(form.Get("request")), Gating: gatingOf(form),
 		})
@@ -130,11 +133,11 @@ func (p *Pages) approve(w http.ResponseWriter, r *http.Request) {
 }
 
 // withdraw takes a plan off the list.
-func (p *Pages) withdraw(w http.ResponseWriter, r *http.Request) {
+func (p *planPages) withdraw(w http.ResponseWriter, r *http.Request) {
 	if !p.may(w, r, Approve) {
 		return
 	}
-	_, err := ask(r, p, func(ctx context.Context, c *control.Client) (struct{}, error) {
+	_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (struct{}, error) {
 		return struct{}{}, control.Plans{Client: c}.Withdraw(ctx, r.PathValue("hash"), by(r))
 	})
 	if err != nil {
@@ -145,7 +148,7 @@ func (p *Pages) withdraw(w http.ResponseWriter, r *http.Request) {
 }
 
 // plansLive are the plans that wait, and revisions as they go on.
-type plansLive struct{ p *Pages }
+type plansLive struct{ p *planPages }
 
 func (plansLive) Key() string { return "plans" }
 

@@ -37,7 +37,7 @@ func shortHash(hash string) string {
 	return hash
 }
 
-func (p *Pages) revisionOf(r control.Revision) revisionBody {
+func (p *planPages) revisionOf(r control.Revision) revisionBody {
 	b := revisionBody{Revision: r, CanApprove: p.allow >= Approve}
 	for i, s := range b.Steps {
 		if s.State == "passed" || s.State == "undone" || s.State == "stuck" {
@@ -49,7 +49,7 @@ func (p *Pages) revisionOf(r control.Revision) revisionBody {
 	return b
 }
 
-func (p *Pages) askRevisions(ctx context.Context) (bodies []revisionBody, err error) {
+func (p *planPages) askRevisions(ctx context.Context) (bodies []revisionBody, err error) {
 	all, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Revision, error) { return c.Revisions(ctx) })
 	for _, r := range slices.Backward(all) {
 		bodies = append(bodies, p.revisionOf(r))
@@ -59,7 +59,7 @@ func (p *Pages) askRevisions(ctx context.Context) (bodies []revisionBody, err er
 
 // askRevision asks for one of all that are remembered: the request for one alone would
 // wait for it to change.
-func (p *Pages) askRevision(ctx context.Context, number int) (revisionBody, error) {
+func (p *planPages) askRevision(ctx context.Context, number int) (revisionBody, error) {
 	all, err := p.askRevisions(ctx)
 	if err != nil {
 		return revisionBody{}, err
@@ -72,7 +72,7 @@ func (p *Pages) askRevision(ctx context.Context, number int) (revisionBody, erro
 	return revisionBody{}, control.NewProblem(control.KindNoSuchName, "no revision "+itoa(number)+"; see the list of plans and revisions")
 }
 
-func (p *Pages) revision(w http.ResponseWriter, r *http.Request) {
+func (p *planPages) revision(w http.ResponseWriter, r *http.Request) {
 	number, err := strconv.Atoi(r.PathValue("number"))
 	if err != nil {
 		p.Refused(w, r, http.StatusNotFound, "there is no such revision: it has a number")
@@ -89,7 +89,7 @@ func (p *Pages) revision(w http.ResponseWriter, r *http.Request) {
 
 // revisionLive is a revision as it goes on.
 type revisionLive struct {
-	p      *Pages
+	p      *planPages
 	number int
 }
 
@@ -129,7 +129,7 @@ func rollbackOf(form string) *int {
 	return nil
 }
 
-func (p *Pages) confirmRollback(w http.ResponseWriter, r *http.Request) {
+func (p *planPages) confirmRollback(w http.ResponseWriter, r *http.Request) {
 	if !p.may(w, r, Approve) {
 		return
 	}
@@ -138,7 +138,7 @@ func (p *Pages) confirmRollback(w http.ResponseWriter, r *http.Request) {
 	if to != nil {
 		b.Revision = *to
 	}
-	found, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Revision, error) {
+	found, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Revision, error) {
 		return c.Rollback(ctx, control.RollbackRequest{Revision: to, DryRun: true, AllowDelete: true, By: by(r), Request: b.Request})
 	})
 	switch {
@@ -169,12 +169,12 @@ func deletesOf(p *plan.Plan) (names []string) {
 // sent.
 func newRequest() string { return "page-" + rand.Text() }
 
-func (p *Pages) rollback(w http.ResponseWriter, r *http.Request) {
+func (p *planPages) rollback(w http.ResponseWriter, r *http.Request) {
 	if !p.may(w, r, Approve) {
 		return
 	}
 	form := r.PostForm
-	revision, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Revision, error) {
+	revision, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Revision, error) {
 		return c.Rollback(ctx, control.RollbackRequest{
 			Revision: rollbackOf(form.Get("to")), AllowDelete: form.Get("delete") == "yes", By: by(r), Request: requestOf(form.Get("request")), Gating: gatingOf(form),
 		})
@@ -204,7 +204,7 @@ func gatingOf(form url.Values) control.Gating {
 const steadyMost = 3600
 
 // begun shows the revision that a request began, or why it began none.
-func (p *Pages) begun(w http.ResponseWriter, r *http.Request, revision control.Revision, err error) {
+func (p *planPages) begun(w http.ResponseWriter, r *http.Request, revision control.Revision, err error) {
 	if err != nil {
 		p.failed(w, r, err)
 		return

@@ -12,8 +12,8 @@ import (
 func (p *Pages) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{file}", p.static)
-	mux.HandleFunc("GET /login", p.login)
-	mux.HandleFunc("POST /login", p.logIn)
+	mux.HandleFunc("GET /login", p.door.login)
+	mux.HandleFunc("POST /login", p.door.logIn)
 	for pattern, show := range map[string]http.HandlerFunc{
 		"GET /{$}":                     p.overview,
 		"GET /service/{name}":          p.service,
@@ -21,31 +21,34 @@ func (p *Pages) Handler() http.Handler {
 		"GET /events":                  p.eventsPage,
 		"GET /operations":              p.operations,
 		"GET /operations/{id}":         p.operation,
-		"GET /operations/{id}/cancel":  p.confirmCancel,
-		"POST /operations/{id}/cancel": p.cancel,
+		"GET /operations/{id}/cancel":  p.deeds.confirmCancel,
+		"POST /operations/{id}/cancel": p.deeds.cancel,
 		"GET /boot":                    p.boot,
 		"GET /jobs":                    p.jobs,
-		"GET /plans":                   p.plans,
-		"GET /plans/{hash}":            p.plan,
-		"POST /plans/{hash}/approve":   p.approve,
-		"POST /plans/{hash}/withdraw":  p.withdraw,
-		"GET /revisions/{number}":      p.revision,
-		"GET /rollback":                p.confirmRollback,
-		"POST /rollback":               p.rollback,
-		"GET /do":                      p.confirm,
-		"POST /do":                     p.act,
+		"GET /plans":                   p.planned.plans,
+		"GET /plans/{hash}":            p.planned.plan,
+		"POST /plans/{hash}/approve":   p.planned.approve,
+		"POST /plans/{hash}/withdraw":  p.planned.withdraw,
+		"GET /revisions/{number}":      p.planned.revision,
+		"GET /rollback":                p.planned.confirmRollback,
+		"POST /rollback":               p.planned.rollback,
+		"GET /do":                      p.deeds.confirm,
+		"POST /do":                     p.deeds.act,
 		"GET /live":                    p.stream,
-		"POST /logout":                 p.logOut,
+		"POST /logout":                 p.door.logOut,
 		"/":                            p.nowhere,
 	} {
-		mux.Handle(pattern, p.entered(show))
+		mux.Handle(pattern, p.door.entered(show))
 	}
 	return mux
 }
 
+// door is where one logs in and out.
+type door struct{ *base }
+
 // entered has who is not logged in do that first, and refuses a form that is none of the
 // session's.
-func (p *Pages) entered(show http.HandlerFunc) http.Handler {
+func (p *door) entered(show http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := p.gate.Enter(r)
 		switch {
@@ -65,13 +68,13 @@ func (p *Pages) entered(show http.HandlerFunc) http.Handler {
 	})
 }
 
-func (p *Pages) nowhere(w http.ResponseWriter, r *http.Request) {
+func (p *base) nowhere(w http.ResponseWriter, r *http.Request) {
 	p.Refused(w, r, http.StatusNotFound, "there is no such page")
 }
 
 // static serves what is embedded. The names have a digest in them, so a browser may keep
 // what it has.
-func (p *Pages) static(w http.ResponseWriter, r *http.Request) {
+func (p *base) static(w http.ResponseWriter, r *http.Request) {
 	a, ok := p.assets[r.PathValue("file")]
 	if !ok {
 		p.nowhere(w, r)
@@ -87,7 +90,7 @@ type loginBody struct {
 	Wrong string
 }
 
-func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
+func (p *door) login(w http.ResponseWriter, r *http.Request) {
 	if p.gate.Enter(r) != nil {
 		http.Redirect(w, r, gate.Next(r.URL.Query().Get("next")), http.StatusSeeOther)
 		return
@@ -97,7 +100,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 
 // askToken shows the form for a token. A browser keeps a SameSite=Strict cookie back when
 // somebody follows a link of elsewhere: then the page is asked for again, by itself.
-func (p *Pages) askToken(w http.ResponseWriter, r *http.Request, status int, next, wrong string) {
+func (p *door) askToken(w http.ResponseWriter, r *http.Request, status int, next, wrong string) {
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Method == http.MethodGet && r.URL.Path != "/login" {
 		p.show(w, r, http.StatusOK, "again", page{Title: "One moment", Plain: true, Body: loginBody{Next: "/login?" + url.Values{"next": {gate.Next(next)}}.Encode()}})
 		return
@@ -105,7 +108,7 @@ func (p *Pages) askToken(w http.ResponseWriter, r *http.Request, status int, nex
 	p.show(w, r, status, "login", page{Title: "Log in", Plain: true, Body: loginBody{Next: gate.Next(next), Wrong: wrong}})
 }
 
-func (p *Pages) logIn(w http.ResponseWriter, r *http.Request) {
+func (p *door) logIn(w http.ResponseWriter, r *http.Request) {
 	outcome, err := p.gate.LogIn(w, r)
 	switch {
 	case outcome == gate.Welcome:
@@ -123,7 +126,7 @@ func (p *Pages) logIn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *Pages) logOut(w http.ResponseWriter, r *http.Request) {
+func (p *door) logOut(w http.ResponseWriter, r *http.Request) {
 	p.gate.LogOut(w, r)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -101,7 +101,7 @@ func (p *Pages) service(w http.ResponseWriter, r *http.Request) {
 	if now := p.hub.Now(); now != nil {
 		b.About.Charts = chartsOf(now.Samples(name))
 	}
-	definition, err := ask(r, p, func(ctx context.Context, c *control.Client) (control.Definition, error) {
+	definition, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Definition, error) {
 		return c.Definition(ctx, name)
 	})
 	if err == nil {

@@ -39,10 +39,10 @@ func (p *Pages) viewOf(r *http.Request) live.View {
 	case "events":
 		return eventsLive{p}
 	case "plans":
-		return plansLive{p}
+		return plansLive{p.planned}
 	case "revision":
 		if number, err := strconv.Atoi(name); err == nil {
-			return revisionLive{p, number}
+			return revisionLive{p.planned, number}
 		}
 	}
 	return nil
@@ -76,18 +76,17 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 			defer log.Close()
 		}
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // or the deadline of the request would end it
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events back
-	out := &eventWriter{w: w, control: control}
-	if !out.write([]byte("retry: 1000\n\n")) {
-		return
+	out := &eventWriter{w: w, control: http.NewResponseController(w)}
+	if out.begin() {
+		p.feed(r, out, tab, log)
 	}
+}
+
+// feed sends what comes until the tab goes, or its session is over.
+func (p *Pages) feed(r *http.Request, out *eventWriter, tab *live.Tab, log *live.LogTab) {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
-	for {
-		ok := true
+	for ok := true; ok; {
 		select {
 		case <-r.Context().Done():
 			return
@@ -107,9 +106,6 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 			}
 			ok = out.write([]byte(": still here\n\n"))
 		}
-		if !ok {
-			return
-		}
 	}
 }
 
@@ -117,6 +113,14 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+}
+
+// begin sends what a stream of events begins with.
+func (o *eventWriter) begin() bool {
+	_ = o.control.SetReadDeadline(time.Time{}) // or the deadline of the request would end it
+	o.w.Header().Set("Content-Type", "text/event-stream")
+	o.w.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events back
+	return o.write([]byte("retry: 1000\n\n"))
 }
 
 func (o *eventWriter) write(b []byte) bool {

@@ -146,7 +146,7 @@ func TestEscaped(t *testing.T) {
 			return p.part(&out, "operation", "operation", operationOf(control.Operation{Verb: nasty, State: nasty, Reason: nasty, Members: []control.OperationMember{{Name: nasty, State: nasty, Reason: nasty}}}))
 		},
 		func() error {
-			return p.part(&out, "revision", "revision", p.revisionOf(control.Revision{By: nasty, Source: nasty, State: nasty, Steps: []control.RevisionStep{{Name: nasty, Note: nasty}}}))
+			return p.part(&out, "revision", "revision", p.planned.revisionOf(control.Revision{By: nasty, Source: nasty, State: nasty, Steps: []control.RevisionStep{{Name: nasty, Note: nasty}}}))
 		},
 		func() error {
 			return p.part(&out, "jobs", "jobs", jobsBody{Jobs: []jobBody{jobOf(control.Job{Job: nasty, Command: []string{nasty}, Profile: &profile})}})
