@@ -64,6 +64,7 @@ type Pages struct {
 	deeds   *deedPages
 	door    *door
 	tails   *live.Tails
+	turns   chan struct{} // of searches
 }
 
 // base is what every page is made by.
@@ -93,7 +94,7 @@ func New(ask *live.Supervisor, hub *live.Hub, allow Allow) (*Pages, error) {
 	if err := b.parse(); err != nil {
 		return nil, err
 	}
-	p := &Pages{base: b, planned: &planPages{b}, deeds: &deedPages{b}, door: &door{b}}
+	p := &Pages{base: b, planned: &planPages{b}, deeds: &deedPages{b}, door: &door{b}, turns: make(chan struct{}, searchesMost)}
 	p.tails = live.NewTails(ask, p.logLines)
 	return p, nil
 }

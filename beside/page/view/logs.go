@@ -19,6 +19,9 @@ const (
 	allLinesSearched = 2000
 	hitsMost         = 500
 	queryMost        = 200 // bytes
+	// searchesMost is how many searches are under way at once: they must not take all turns
+	// of other requests.
+	searchesMost = 3
 )
 
 // logLine is one line as it is shown.
@@ -89,7 +92,11 @@ func (p *Pages) logOf(r *http.Request, name string) logBody {
 	if b.Query != "" {
 		n, most = linesSearched, hitsMost
 	}
-	found, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
+	read := ask[ring]
+	if b.Query != "" {
+		read = p.inTurn
+	}
+	found, err := read(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
 		var k ring
 		err := c.Logs(ctx, name, control.LogOptions{Lines: n, Redacted: true}, func(line []byte) error {
 			if fits(line, b.Query) {
@@ -117,6 +124,17 @@ func serviceLineOf(line []byte) logLine {
 	return l
 }
 
+// inTurn is ask for a search.
+func (p *Pages) inTurn(r *http.Request, b *base, request func(context.Context, *control.Client) (ring, error)) (ring, error) {
+	select {
+	case p.turns <- struct{}{}:
+		defer func() { <-p.turns }()
+		return ask(r, b, request)
+	default:
+		return ring{}, control.NoAnswer("cannot search: %d searches are under way already; try again", searchesMost)
+	}
+}
+
 // fits tells whether a line has what is searched for, in small or capital letters.
 func fits(line []byte, query string) bool {
 	if query == "" {
@@ -129,7 +147,7 @@ func fits(line []byte, query string) bool {
 func (p *Pages) search(w http.ResponseWriter, r *http.Request) {
 	b := logBody{Query: queryOf(r)}
 	if b.Query != "" {
-		found, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
+		found, err := p.inTurn(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
 			var k ring
 			err := c.Logs(ctx, control.All, control.LogOptions{Lines: allLinesSearched, Redacted: true}, func(line []byte) error {
 				if fits(line, b.Query) {

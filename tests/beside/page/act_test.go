@@ -19,6 +19,7 @@ func (b *tab) press(text string) {
 
 // Each command is asked once more, is an operation, and does what it says.
 func TestActions(t *testing.T) {
+	t.Parallel()
 	s := house(t, "operate", "  slow: {command: [bash, -c, \"trap '' TERM; sleep infinity\"], stop: {timeout: 60s}}\n")
 	b := s.enter(t)
 	b.to("/service/gateway-alice")
@@ -61,6 +62,7 @@ func TestActions(t *testing.T) {
 // A plan is approved by its hash, under the name of the token; one that is old is refused
 // with the reason; a revision is rolled back.
 func TestPlanIsApproved(t *testing.T) {
+	t.Parallel()
 	s := house(t, "approve")
 	hash := s.propose("large")
 	b := s.enter(t)
@@ -103,6 +105,7 @@ func TestPlanIsApproved(t *testing.T) {
 // What page.allow does not permit has no button, is refused by the page, and by the control
 // socket.
 func TestReadOnly(t *testing.T) {
+	t.Parallel()
 	s := house(t, "read")
 	hash := s.propose("large")
 	b := s.enter(t)

@@ -13,6 +13,7 @@ import (
 // What a page of elsewhere, a stranger, or a service of the box could try. The unit tests of
 // the gate have more of each; this is the whole program.
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	s := house(t, "operate")
 	stranger, anne := s.client(t), s.loggedIn(t, annesToken)
 	csrf := s.send(t, anne, "GET", "/", "").csrf(t)
@@ -76,6 +77,7 @@ func TestAttacks(t *testing.T) {
 // A token that is taken out of the file is of no use from the next start of the page on, and
 // neither are its sessions; another's sessions outlive that start.
 func TestTokenIsRevoked(t *testing.T) {
+	t.Parallel()
 	s := house(t, "read")
 	anne, bare := s.loggedIn(t, annesToken), s.loggedIn(t, bareToken)
 	if err := os.WriteFile(s.tokens, []byte(bareToken+"\n"), 0o600); err != nil {
@@ -93,6 +95,7 @@ func TestTokenIsRevoked(t *testing.T) {
 
 // No page shows what a service was given as a secret, though the service prints it.
 func TestNoSecret(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2-hunter2"
 	file := secretFile(t, secret)
 	s := start(t, "approve", `services:

@@ -130,6 +130,7 @@ func (s *site) url(path string) string { return fmt.Sprintf("http://127.0.0.1:%d
 // dialer connects within the network namespace of a box, from a thread that is in there.
 type dialer struct {
 	wanted chan chan dialled
+	over   chan struct{}
 	once   sync.Once
 }
 
@@ -139,7 +140,7 @@ type dialled struct {
 }
 
 func newDialer(pid int) *dialer {
-	d := &dialer{wanted: make(chan chan dialled)}
+	d := &dialer{wanted: make(chan chan dialled), over: make(chan struct{})}
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 		fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -147,13 +148,17 @@ func newDialer(pid int) *dialer {
 			err = unix.Setns(fd, unix.CLONE_NEWNET)
 			unix.Close(fd)
 		}
-		for answer := range d.wanted {
-			if err != nil {
-				answer <- dialled{err: err}
-				continue
+		for {
+			select {
+			case <-d.over:
+				return
+			case answer := <-d.wanted:
+				conn, failure := net.Conn(nil), err
+				if err == nil {
+					conn, failure = dialHere()
+				}
+				answer <- dialled{conn, failure}
 			}
-			conn, failure := dialHere()
-			answer <- dialled{conn, failure}
 		}
 	}()
 	return d
@@ -175,12 +180,16 @@ func dialHere() (net.Conn, error) {
 
 func (d *dialer) dial() (net.Conn, error) {
 	answer := make(chan dialled, 1)
-	d.wanted <- answer
-	a := <-answer
-	return a.conn, a.err
+	select {
+	case d.wanted <- answer:
+		a := <-answer
+		return a.conn, a.err
+	case <-d.over:
+		return nil, net.ErrClosed
+	}
 }
 
-func (d *dialer) close() { d.once.Do(func() { close(d.wanted) }) }
+func (d *dialer) close() { d.once.Do(func() { close(d.over) }) }
 
 func (d *dialer) join(out net.Conn) {
 	defer out.Close()

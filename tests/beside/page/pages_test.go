@@ -106,6 +106,7 @@ func (b *tab) checkRules(path string) {
 // Every page is shown without a complaint of the browser's, is of use to who has a keyboard
 // alone or sees no colours, light and dark, and fits on a phone.
 func TestEveryPage(t *testing.T) {
+	t.Parallel()
 	s := house(t, "approve")
 	hash := s.propose("large")
 	s.Must("restart", "web")
