@@ -48,6 +48,8 @@ type Hub struct {
 	all     bool            // all services are to be asked for
 	ticks   int
 
+	surveying, surveyAgain bool // all services are asked for, as a stream begins; and are to be once more
+
 	stop    context.CancelFunc // ends the stream; nil: there is none
 	streams int                // which stream it is: what one before says does not count
 	idle    *time.Timer

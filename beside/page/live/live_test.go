@@ -24,6 +24,7 @@ type supervisor struct {
 	streams  int // that are open
 	asked    int // requests for services
 	news     *sync.Cond
+	fails    bool // it answers nothing but that it cannot
 
 	dir    string
 	server *http.Server
@@ -75,6 +76,10 @@ func (s *supervisor) all(w http.ResponseWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
+	if s.fails {
+		http.Error(w, "no", http.StatusInternalServerError)
+		return
+	}
 	list := []control.Service{}
 	for name, state := range s.services {
 		list = append(list, control.Service{Name: name, State: state})
@@ -103,7 +108,7 @@ func (s *supervisor) stream(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.streams++
 	defer func() { s.streams-- }()
-	for next := len(s.events) - 1; r.Context().Err() == nil; s.news.Wait() {
+	for next := len(s.events) - 1; r.Context().Err() == nil && !s.fails; s.news.Wait() {
 		for ; next < len(s.events); next++ {
 			_ = json.NewEncoder(w).Encode(s.events[next])
 		}
@@ -273,6 +278,30 @@ func TestSupervisorIsReplaced(t *testing.T) {
 	hears(t, tab, "full a=failed")
 	s.set("a", "running")
 	hears(t, tab, "a=running")
+}
+
+// A supervisor that answers nothing for a while is asked now and then, however often its
+// stream ends.
+func TestSupervisorFails(t *testing.T) {
+	s := newSupervisor(t)
+	h := hubOf(t, s)
+	tab := openTab(t, h, board{key: "x"}, nil)
+	hears(t, tab, "full a=running")
+	s.mu.Lock()
+	s.fails, s.asked = true, 0
+	s.news.Broadcast()
+	s.mu.Unlock()
+	began := time.Now()
+	eventually(t, "some time has passed", func() bool { return time.Since(began) > 4*time.Second })
+	s.mu.Lock()
+	asked := s.asked
+	s.fails = false
+	s.mu.Unlock()
+	if most := int(time.Since(began)/time.Second) + 3; asked > most {
+		t.Errorf("it was asked %d times in %s", asked, time.Since(began))
+	}
+	s.set("a", "failed")
+	hears(t, tab, "a=failed")
 }
 
 // A tab that does not read is let go, by the number of messages or by their bytes, and the

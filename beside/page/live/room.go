@@ -130,6 +130,9 @@ func (r *room) deliver(w work, out rendered) {
 	if r.ctx.Err() != nil {
 		return
 	}
+	if out.err != nil && isFinal(out.err) {
+		return // there is nothing to show, as of an operation that there is not
+	}
 	if out.err != nil {
 		// The supervisor has not answered. All of it is rendered again when it does.
 		for _, n := range w.needs {

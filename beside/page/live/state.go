@@ -77,3 +77,9 @@ func isNoSuchName(err error) bool {
 	var p *control.Problem
 	return errors.As(err, &p) && p.ExitCode == control.ExitNoSuchName
 }
+
+// isFinal tells whether the supervisor says no for good, as of what there is not.
+func isFinal(err error) bool {
+	var p *control.Problem
+	return errors.As(err, &p) && p.Status >= 400 && p.Status < 500 && !p.Retryable
+}

@@ -102,37 +102,51 @@ func (h *Hub) read(ctx context.Context, mine func(func())) error {
 	}
 }
 
-// begun has everything asked for and shown anew.
+// begun has everything asked for and shown anew. While that is under way, it is done once
+// more afterwards: what was asked before this stream began may lack what happened between.
 func (h *Hub) begun() {
+	if h.surveying {
+		h.surveyAgain = true
+		return
+	}
+	h.surveying, h.surveyAgain = true, false
 	stream := h.streams
 	go func() {
 		services, err := h.ask.Services(h.ctx)
-		h.put(func() {
-			if stream != h.streams {
-				return
-			}
-			if err != nil {
-				h.linked(err.Error())
-				time.AfterFunc(time.Second, func() {
-					h.put(func() {
-						if stream == h.streams {
-							h.begun()
-						}
-					})
-				})
-				return
-			}
-			h.linked("")
-			h.state.take(&h.state, finding{services: services, all: true})
-			h.all = false
-			for _, r := range h.rooms {
-				if r.shown {
-					r.anew()
-				} else {
-					r.shown = true
-					r.work()
-				}
-			}
-		})
+		h.put(func() { h.surveyed(stream, services, err) })
 	}()
+}
+
+// surveyed takes in what was asked for, or has it asked for again a second later.
+func (h *Hub) surveyed(stream int, services []control.Service, err error) {
+	again := func() {
+		h.surveying = false
+		if h.stop != nil {
+			h.begun()
+		}
+	}
+	switch {
+	case stream != h.streams:
+		again()
+		return
+	case err != nil:
+		h.linked(err.Error())
+		time.AfterFunc(time.Second, func() { h.put(again) })
+		return
+	}
+	h.surveying = false
+	h.linked("")
+	h.state.take(&h.state, finding{services: services, all: true})
+	h.all = false
+	for _, r := range h.rooms {
+		if r.shown {
+			r.anew()
+		} else {
+			r.shown = true
+			r.work()
+		}
+	}
+	if h.surveyAgain {
+		h.begun()
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rlminit/beside/page/gate"
+	"rlminit/config"
 	"rlminit/control"
 )
 
@@ -142,6 +143,9 @@ func (d deed) will() (all []string) {
 	}
 	if running > 0 && d.Verb != "start" {
 		all = append(all, "This ends "+processes+" now.")
+	}
+	if d.Verb != "start" && slices.ContainsFunc(d.Services, func(s row) bool { return s.Name == config.PageService }) {
+		all = append(all, "It is this very page, which does not answer meanwhile: rlminit start "+config.PageService+" brings it back.")
 	}
 	return append(all, "It is an operation: its progress is shown, and it can be cancelled.")
 }
