@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -167,7 +168,9 @@ func (p *deedPages) act(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
-	http.Redirect(w, r, "/operations/"+strconv.FormatUint(o.ID, 10), http.StatusSeeOther)
+	id := strconv.FormatUint(o.ID, 10)
+	note(r, "began operation "+id+": "+d.Verb+" of "+strings.Join(d.Names, " ")+d.State)
+	http.Redirect(w, r, "/operations/"+id, http.StatusSeeOther)
 }
 
 // confirmCancel asks whether an operation is to go no further.
@@ -189,6 +192,7 @@ func (p *deedPages) cancel(w http.ResponseWriter, r *http.Request) {
 			p.failed(w, r, err)
 			return
 		}
+		note(r, "cancelled operation "+r.PathValue("id"))
 		http.Redirect(w, r, "/operations/"+r.PathValue("id"), http.StatusSeeOther)
 	})
 }
@@ -204,6 +208,38 @@ func (p *deedPages) withOperation(w http.ResponseWriter, r *http.Request, do fun
 	}
 	do(id)
 }
+
+// confirmJobCancel asks whether a job is to end now.
+func (p *deedPages) confirmJobCancel(w http.ResponseWriter, r *http.Request) {
+	if !p.may(w, r, Operate) {
+		return
+	}
+	j, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Job, error) {
+		return c.Job(ctx, r.PathValue("id"))
+	})
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.show(w, r, http.StatusOK, "canceljob", page{Title: "Cancel job " + j.Job + "?", Nav: "jobs", Body: jobOf(j)})
+}
+
+func (p *deedPages) cancelJob(w http.ResponseWriter, r *http.Request) {
+	if !p.may(w, r, Operate) {
+		return
+	}
+	id := r.PathValue("id")
+	_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (*control.JobResult, error) { return c.CancelJob(ctx, id) })
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	note(r, "cancelled job "+id)
+	http.Redirect(w, r, "/jobs", http.StatusSeeOther)
+}
+
+// note says in the log of the page who has done what: the supervisor knows the page alone.
+func note(r *http.Request, what string) { fmt.Println(by(r) + " " + clean(what)) }
 
 // by is under which name a request is recorded.
 func by(r *http.Request) string {

@@ -124,7 +124,7 @@ func (p *base) parse() error {
 	funcs := template.FuncMap{
 		"asset": func(name string) string { return "/static/" + p.names[name] },
 		"stamp": stamp, "clock": clock, "size": sizeText, "took": tookText, "clean": clean, "state": stateOf, "label": label,
-		"join": strings.Join, "tone": toneOf, "mark": markOf,
+		"join": strings.Join, "tone": toneOf, "mark": markOf, "who": who,
 	}
 	shared, err := template.New("shared").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
 	if err != nil {

@@ -65,7 +65,7 @@ func eventOf(e control.Event) eventBody {
 		}
 	}
 	if actor != nil {
-		b.By = "uid " + strconv.FormatUint(uint64(*actor), 10)
+		b.By = who(*actor)
 	}
 	b.Words = clean(b.Words)
 	return b

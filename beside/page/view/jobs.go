@@ -26,6 +26,7 @@ type jobBody struct {
 	Words   string // its command
 	Why     string
 	Took    time.Duration
+	Cancel  bool // it can be cancelled here
 }
 
 func jobOf(j control.Job) jobBody {
@@ -87,7 +88,9 @@ func (p *Pages) askJobs(ctx context.Context, services []control.Service) (b jobs
 	slices.SortStableFunc(all, func(a, c control.Job) int { return c.Submitted.Compare(a.Submitted) })
 	b.More = max(0, len(all)-jobsShown)
 	for _, j := range all[:min(len(all), jobsShown)] {
-		b.Jobs = append(b.Jobs, jobOf(j))
+		one := jobOf(j)
+		one.Cancel = p.allow >= Operate && j.Ended == nil && !strings.ContainsAny(j.Job, "/.")
+		b.Jobs = append(b.Jobs, one)
 	}
 	b.Schedules = schedulesOf(services)
 	return b, nil

@@ -144,6 +144,7 @@ func (p *planPages) withdraw(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
+	note(r, "withdrew plan "+r.PathValue("hash"))
 	http.Redirect(w, r, "/plans", http.StatusSeeOther)
 }
 

@@ -213,5 +213,6 @@ func (p *planPages) begun(w http.ResponseWriter, r *http.Request, revision contr
 		p.Refused(w, r, http.StatusOK, "there is nothing to do: everything is as the plan has it")
 		return
 	}
+	note(r, "began revision "+itoa(revision.Revision)+": "+revision.Hash)
 	http.Redirect(w, r, "/revisions/"+itoa(revision.Revision), http.StatusSeeOther)
 }

@@ -25,6 +25,8 @@ func (p *Pages) Handler() http.Handler {
 		"POST /operations/{id}/cancel": p.deeds.cancel,
 		"GET /boot":                    p.boot,
 		"GET /jobs":                    p.jobs,
+		"GET /jobs/{id}/cancel":        p.deeds.confirmJobCancel,
+		"POST /jobs/{id}/cancel":       p.deeds.cancelJob,
 		"GET /plans":                   p.planned.plans,
 		"GET /plans/{hash}":            p.planned.plan,
 		"POST /plans/{hash}/approve":   p.planned.approve,

@@ -113,9 +113,9 @@ func TestDeed(t *testing.T) {
 
 // Of a record only what cannot be a secret is shown.
 func TestEventShowsNoSecret(t *testing.T) {
-	e := control.Event{Seq: 7, Type: "job_submitted", Raw: []byte(`{"seq":7,"type":"job_submitted","job":"3","kind":"run","profile":"alice","actor":1000,"command":["curl","-H","hunter2"],"again":{"environment":{"TOKEN":"hunter2"}},"key":"hunter2"}`)}
+	e := control.Event{Seq: 7, Type: "job_submitted", Raw: []byte(`{"seq":7,"type":"job_submitted","job":"3","kind":"run","profile":"alice","actor":123456,"command":["curl","-H","hunter2"],"again":{"environment":{"TOKEN":"hunter2"}},"key":"hunter2"}`)}
 	got := eventOf(e)
-	if strings.Contains(got.Words, "hunter2") || got.Words != "job submitted, profile alice, job 3, of kind run" || got.By != "uid 1000" {
+	if strings.Contains(got.Words, "hunter2") || got.Words != "job submitted, profile alice, job 3, of kind run" || got.By != "uid 123456" {
 		t.Errorf("it is shown as %+v", got)
 	}
 	failed := eventOf(control.Event{Type: "transition", Service: "a", From: "running", To: "failed", Cause: "exit \x1b[31m3"})

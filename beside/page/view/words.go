@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -192,6 +193,17 @@ func tookText(d time.Duration) string {
 		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// who is a uid for people.
+func who(uid uint32) string {
+	switch uid {
+	case uint32(os.Geteuid()):
+		return "this page"
+	case 0:
+		return "root"
+	}
+	return "uid " + strconv.FormatUint(uint64(uid), 10)
 }
 
 // count is a number with its noun.

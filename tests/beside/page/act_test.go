@@ -51,11 +51,22 @@ func TestActions(t *testing.T) {
 	b.do(chromedp.Click("form button[autofocus]", chromedp.NodeVisible))
 	b.awaitTrue(`document.querySelector("#operation .state")?.textContent.includes("cancelled")`)
 
+	job := strings.TrimSpace(s.Must("run", "--detach", "--timeout", "60s", "--", "sleep", "50"))
+	b.to("/jobs")
+	b.press("cancel…")
+	b.press("Cancel job " + job)
+	b.awaitTrue(`location.pathname === "/jobs" && document.querySelector("#jobs").textContent.includes("cancelled")`)
+
 	b.to("/")
 	b.press("Restart all that failed")
 	b.awaitTrue(`document.querySelector("h1").textContent === "Restart broken?"`)
 	b.press("Restart broken")
 	b.awaitTrue(`location.pathname.startsWith("/operations/") && document.querySelector("#operation").textContent.includes("broken")`)
+	for _, line := range []string{"anne began operation 1: restart of gateway-alice", "anne cancelled operation 4", "anne cancelled job " + job} {
+		if out := s.Must("logs", "page"); !strings.Contains(out, line) {
+			t.Errorf("the log of the page does not say %q: %s", line, out)
+		}
+	}
 	b.quiet()
 }
 
@@ -118,7 +129,7 @@ func TestReadOnly(t *testing.T) {
 	c := s.loggedIn(t, annesToken)
 	csrf := s.send(t, c, "GET", "/", "").csrf(t)
 	for path, form := range map[string]string{
-		"/do": "verb=stop&name=web", "/operations/1/cancel": "", "/plans/" + hash + "/approve": "", "/plans/" + hash + "/withdraw": "", "/rollback": "",
+		"/do": "verb=stop&name=web", "/operations/1/cancel": "", "/jobs/1/cancel": "", "/plans/" + hash + "/approve": "", "/plans/" + hash + "/withdraw": "", "/rollback": "",
 	} {
 		if a := s.send(t, c, "POST", path, form+"&csrf="+csrf); a.StatusCode != 403 || !strings.Contains(a.text, "page: {allow:") {
 			t.Errorf("%s is answered with %s: %s", path, a.Status, a.text)

@@ -128,6 +128,8 @@ func TestEveryPage(t *testing.T) {
 		"/logs?q=OPEN":           "cannot open",
 		"/boot":                  "critical chain",
 		"/do?verb=stop&name=web": "It stays stopped",
+		"/operations/1/cancel":   "It goes no further",
+		"/rollback":              "Roll back?",
 		"/nowhere":               "there is no such page",
 	}
 	for path, has := range pages {
