@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,6 +16,11 @@ const (
 	tailLines = 200
 	// tailGather is for how long lines are gathered before they are sent.
 	tailGather = 50 * time.Millisecond
+	// floodLines is how many lines may come within floodTime. Of a service that writes more,
+	// the end of the log is read again every so often: nobody reads the rest on a screen, and
+	// the supervisor need not send it.
+	floodLines = 4000
+	floodTime  = time.Second
 	// lineMost bounds what is kept of one line, in bytes.
 	lineMost = 4 << 10
 )
@@ -120,12 +126,22 @@ func (s *Tails) leave(tab *LogTab) {
 	}
 }
 
-// follow reads a log until nobody shows it any more. When the supervisor was replaced, the
-// end of the log is read again.
+// errFlood ends the reading of a log in which there is too much.
+var errFlood = errors.New("more is written than anybody reads")
+
+// follow reads a log until nobody shows it any more. When the supervisor was replaced, or
+// too much was written, the end of the log is read again.
 func (s *Tails) follow(ctx context.Context, t *tail) {
 	for ctx.Err() == nil {
 		s.reset(t)
+		lines, began := 0, time.Now()
 		_ = s.ask.client.Logs(ctx, t.name, control.LogOptions{Lines: tailLines, Follow: true, Redacted: true}, func(line []byte) error {
+			if lines++; lines > floodLines {
+				if time.Since(began) < floodTime {
+					return errFlood
+				}
+				lines, began = 0, time.Now()
+			}
 			s.line(t, line)
 			return nil
 		}) // whether the supervisor answers, the hub says

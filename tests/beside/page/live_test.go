@@ -173,5 +173,9 @@ func TestHostileLog(t *testing.T) {
 	}
 	b.to("/service/rude?q=" + "%3Cscript")
 	b.awaitTrue(`document.querySelectorAll("#log li").length > 0 && !window.hacked`)
+	b.to("/service/rude")
+	b.open()
+	say(`seq 400000; echo "after the flood"`)
+	b.awaitTrue(`document.querySelector("#log").textContent.includes("after the flood")`)
 	b.quiet()
 }
