@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"rlminit/beside/page/live"
 	"rlminit/control"
@@ -16,8 +17,9 @@ import (
 // row is a service in the overview.
 type row struct {
 	control.Service
-	Is  shown
-	Why string
+	Is   shown
+	Why  string
+	Said string // the last line that it has written, of one that is not well
 }
 
 // Key orders rows: the ill ones first, then by name.
@@ -33,6 +35,42 @@ func (r row) Find() string {
 }
 
 func rowOf(s control.Service) row { return row{Service: s, Is: stateOf(s), Why: clean(why(s))} }
+
+// saidMost is of how many services the last line is asked for at once, and saidTime how
+// long that may take.
+const (
+	saidMost = 10
+	saidTime = 2 * time.Second
+)
+
+// withWords adds to the first rows of those that failed what they have said last: that is
+// more often why than how the process ended. It is asked for without secrets.
+func (p *base) withWords(ctx context.Context, rows []row) []row {
+	ctx, cancel := context.WithTimeout(ctx, saidTime)
+	defer cancel()
+	asked := 0
+	for i, s := range rows {
+		if s.State != "failed" && s.State != "backoff" {
+			continue
+		}
+		if asked++; asked > saidMost {
+			break
+		}
+		rows[i].Said, _ = live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (last string, err error) {
+			err = c.Logs(ctx, s.Name, control.LogOptions{Lines: saidLines, Redacted: true}, func(line []byte) error {
+				if l := lineOf(line); l.Stream != "rlminit" && strings.TrimSpace(l.Text) != "" {
+					last = l.Text
+				}
+				return nil
+			})
+			return last, err
+		}) // without it the row is of use too
+	}
+	return rows
+}
+
+// saidLines is among how many of the last lines it is: others are rlminit's own.
+const saidLines = 12
 
 // counted is how many services are how.
 type counted struct{ Ill, Moving, Well, Still, All int }
@@ -89,6 +127,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		b.Rows = append(b.Rows, one)
 	}
 	slices.SortFunc(b.Rows, func(a, b row) int { return strings.Compare(a.Key(), b.Key()) })
+	b.Rows = p.withWords(r.Context(), b.Rows)
 	b.Now = p.underWay(r.Context(), true)
 	p.show(w, r, http.StatusOK, "overview", page{Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
 }
@@ -128,7 +167,7 @@ func (overviewLive) Key() string { return "overview" }
 
 func (v overviewLive) Full(ctx context.Context, now *live.State) ([]byte, error) {
 	var out bytes.Buffer
-	if err := v.rows(&out, now.Services); err != nil {
+	if err := v.rows(ctx, &out, now.Services); err != nil {
 		return nil, err
 	}
 	if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
@@ -144,13 +183,17 @@ func (v overviewLive) Full(ctx context.Context, now *live.State) ([]byte, error)
 }
 
 // rows renders rows in a table of their own: outside of one, HTML has none.
-func (v overviewLive) rows(out *bytes.Buffer, services []control.Service) error {
+func (v overviewLive) rows(ctx context.Context, out *bytes.Buffer, services []control.Service) error {
 	if len(services) == 0 {
 		return nil
 	}
-	out.WriteString("<table data-rows><tbody>")
+	var rows []row
 	for _, s := range services {
-		if err := v.p.part(out, "overview", "row", rowOf(s)); err != nil {
+		rows = append(rows, rowOf(s))
+	}
+	out.WriteString("<table data-rows><tbody>")
+	for _, r := range v.p.withWords(ctx, rows) {
+		if err := v.p.part(out, "overview", "row", r); err != nil {
 			return err
 		}
 	}
@@ -168,7 +211,7 @@ func (v overviewLive) Changed(ctx context.Context, now *live.State, b live.Batch
 			return nil, err
 		}
 	}
-	if err := v.rows(&out, touched); err != nil {
+	if err := v.rows(ctx, &out, touched); err != nil {
 		return nil, err
 	}
 	if len(b.Touched) > 0 {

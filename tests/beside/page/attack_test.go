@@ -100,7 +100,9 @@ func TestNoSecret(t *testing.T) {
 	file := secretFile(t, secret)
 	s := start(t, "approve", `services:
   leaky: {command: [bash, -c, "echo my value is $TOKEN; echo $TOKEN >&2; sleep infinity"], environment: {TOKEN: {file: `+file+`}}}
+  dying: {command: [bash, -c, "echo bad value $TOKEN; echo bad value $TOKEN >&2; exit 1"], restart: {policy: on-failure, delay: 10ms, limit: 2, window: 60s}, environment: {TOKEN: {file: `+file+`}}}
 `)
+	s.Await("dying", "failed")
 	s.Must("profile", "create", "alice", "--env", "API_TOKEN="+secret)
 	s.Await("gateway-alice", "running")
 	c := s.loggedIn(t, annesToken)
@@ -108,7 +110,7 @@ func TestNoSecret(t *testing.T) {
 		a := s.send(t, c, "GET", "/service/leaky", "")
 		return strings.Contains(a.text, "my value is ***"), a.text
 	})
-	for _, path := range []string{"/", "/service/leaky", "/service/leaky?q=value", "/service/gateway-alice", "/logs?q=value", "/logs?q=hunter2", "/events", "/jobs", "/plans", "/boot"} {
+	for _, path := range []string{"/", "/service/leaky", "/service/leaky?q=value", "/service/dying", "/events?name=dying", "/do?verb=restart&name=dying", "/service/gateway-alice", "/logs?q=value", "/logs?q=hunter2", "/events", "/jobs", "/plans", "/boot"} {
 		if a := s.send(t, c, "GET", path, ""); a.StatusCode != http.StatusOK || strings.Contains(strings.ReplaceAll(a.text, `value="hunter2"`, ""), "hunter2") {
 			t.Errorf("%s is answered with %s: %s", path, a.Status, a.text)
 		}

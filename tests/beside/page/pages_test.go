@@ -113,7 +113,7 @@ func TestEveryPage(t *testing.T) {
 	b := s.enter(t)
 	pages := map[string]string{
 		"/":                      "broken",
-		"/?state=ill":            "broken",
+		"/?state=ill":            "cannot open /etc/agent.yaml",
 		"/service/broken":        "cannot open /etc/agent.yaml",
 		"/service/gateway-alice": "listening on",
 		"/service/broken?q=open": "2 lines fit",
