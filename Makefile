@@ -35,7 +35,7 @@ prebuilt = sed -e '/ AS build$$/,/^FROM scratch/{/^FROM scratch/!d}' -e "s|--fro
 PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|programs|vm)$$|/tests/beside/')
 # One goroutine has no races, and the race detector makes a search ten times as slow:
 # these packages and their tests start none, which tests/structure sees to.
-ALONE = analyze cgroup internal/document internal/nearest internal/redact internal/schedule job job/files job/table job/threshold journal/places plan plan/apply \
+ALONE = analyze beside/top/screen beside/top/table beside/top/text cgroup internal/document internal/nearest internal/redact internal/schedule job job/files job/table job/threshold journal/places plan plan/apply \
 	reconcile reap/footprint service supervise/core supervise/handover supervise/machine supervise/operation supervise/order wire
 
 .PHONY: help
@@ -207,7 +207,7 @@ dist-tree: go
 
 .PHONY: screenshots
 screenshots: go ## makes the pictures in docs/ anew, in real browsers and terminals
-	@tests/install-tools chromium
+	@tests/install-tools tmux chromium
 	RLMINIT_SCREENSHOTS=$(CURDIR)/docs $(GO) test -count=1 -run '^TestScreenshots$$' ./tests/beside/...
 
 .PHONY: docs
