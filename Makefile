@@ -207,7 +207,7 @@ dist-tree: go
 
 .PHONY: screenshots
 screenshots: go ## makes the pictures in docs/ anew, in real browsers and terminals
-	@tests/install-tools tmux
+	@tests/install-tools tmux chromium
 	RLMINIT_SCREENSHOTS=$(CURDIR)/docs $(GO) test -count=1 -run '^TestScreenshots$$' ./tests/beside/...
 
 .PHONY: docs

@@ -1,0 +1,134 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"rlminit/beside/page/live"
+	"rlminit/control"
+)
+
+// jobsShown is how many jobs are shown, the latest first.
+const jobsShown = 300
+
+// jobBody is a job as it is shown, without what it has written: that may hold secrets.
+type jobBody struct {
+	control.Job
+	Of      string // whose it is
+	Service string // its service's page
+	Tone    string
+	Mark    string
+	Words   string // its command
+	Why     string
+	Took    time.Duration
+	Cancel  bool // it can be cancelled here
+}
+
+func jobOf(j control.Job) jobBody {
+	b := jobBody{Job: j, Tone: toneOf(j.State), Mark: markOf(j.State), Words: clean(strings.Join(j.Command, " "))}
+	switch {
+	case j.Profile != nil:
+		b.Of, b.Service = *j.Profile, "gateway-"+*j.Profile
+	case j.Service != nil:
+		b.Of, b.Service = *j.Service, *j.Service
+	}
+	if j.Started != nil && j.Ended != nil {
+		b.Took = j.Ended.Sub(*j.Started)
+	}
+	if r := j.Result; r != nil && j.State != "succeeded" {
+		b.Why = clean(r.Why())
+	}
+	return b
+}
+
+// scheduled is one schedule.
+type scheduled struct {
+	Service string
+	Label   string
+	Name    string // of a command beside the service; "": the service itself
+	control.Schedule
+	Tone, Mark string
+}
+
+func schedulesOf(services []control.Service) (all []scheduled) {
+	one := func(s control.Service, name string, at control.Schedule) {
+		c := scheduled{Service: s.Name, Label: label(s), Name: name, Schedule: at, Tone: still, Mark: "·"}
+		if at.LastState != nil {
+			c.Tone, c.Mark = toneOf(*at.LastState), markOf(*at.LastState)
+		}
+		all = append(all, c)
+	}
+	for _, s := range services {
+		if s.Schedule != nil {
+			one(s, "", *s.Schedule)
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
+			one(s, name, s.Schedules[name])
+		}
+	}
+	return all
+}
+
+type jobsBody struct {
+	Schedules []scheduled
+	Jobs      []jobBody
+	More      int
+}
+
+func (p *Pages) askJobs(ctx context.Context, services []control.Service) (b jobsBody, err error) {
+	all, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Job, error) { return c.Jobs(ctx) })
+	if err != nil {
+		return b, err
+	}
+	slices.SortStableFunc(all, func(a, c control.Job) int { return c.Submitted.Compare(a.Submitted) })
+	b.More = max(0, len(all)-jobsShown)
+	for _, j := range all[:min(len(all), jobsShown)] {
+		one := jobOf(j)
+		one.Cancel = p.allow >= Operate && j.Ended == nil && !strings.ContainsAny(j.Job, "/.")
+		b.Jobs = append(b.Jobs, one)
+	}
+	b.Schedules = schedulesOf(services)
+	return b, nil
+}
+
+func (p *Pages) jobs(w http.ResponseWriter, r *http.Request) {
+	after := p.now(r)
+	services, err := p.ask.Services(r.Context())
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	b, err := p.askJobs(r.Context(), services)
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.show(w, r, http.StatusOK, "jobs", page{Title: "Jobs and schedules", Nav: "jobs", Live: "view=jobs", After: after, Body: b})
+}
+
+// jobsLive are jobs and schedules as they go on.
+type jobsLive struct{ p *Pages }
+
+func (jobsLive) Key() string { return "jobs" }
+
+func (v jobsLive) Full(ctx context.Context, now *live.State) ([]byte, error) {
+	b, err := v.p.askJobs(ctx, now.Services)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = v.p.part(&out, "jobs", "jobs", b)
+	return out.Bytes(), err
+}
+
+func (v jobsLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
+	if !b.Any("job_*", "schedule_*") && len(b.Touched) == 0 {
+		return nil, nil
+	}
+	return v.Full(ctx, now)
+}

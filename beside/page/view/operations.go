@@ -1,0 +1,171 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"rlminit/beside/page/live"
+	"rlminit/control"
+)
+
+// membersShown is how many members of an operation are shown, those that did not go well
+// before the others.
+const membersShown = 500
+
+// operationBody is an operation as it is shown.
+type operationBody struct {
+	control.Operation
+	Done   int // members it is done with
+	All    int
+	Shown  []control.OperationMember
+	More   int // members that are not shown
+	CanAct bool
+}
+
+// Tone and Mark are those of its state.
+func (o operationBody) Tone() string { return toneOf(o.State) }
+
+// Mark is for who sees no colours.
+func (o operationBody) Mark() string { return markOf(o.State) }
+
+// Names are its members in few words.
+func (o operationBody) Names() string {
+	switch len(o.Members) {
+	case 0:
+		return "nothing"
+	case 1:
+		if o.Omitted == 0 {
+			return o.Members[0].Name
+		}
+	}
+	return count(o.All, "service", "services")
+}
+
+func operationOf(o control.Operation) operationBody {
+	b := operationBody{Operation: o, All: len(o.Members) + o.Omitted, Done: o.Omitted}
+	for i, m := range o.Members {
+		if m.State != "pending" && m.State != "running" {
+			b.Done++
+		}
+		o.Members[i].Reason = clean(m.Reason)
+	}
+	b.Reason = clean(o.Reason)
+	rank := func(m control.OperationMember) int {
+		return slices.Index([]string{"failed", "running", "interrupted", "cancelled", "superseded", "pending"}, m.State) + 1
+	}
+	b.Shown = slices.Clone(o.Members)
+	slices.SortStableFunc(b.Shown, func(a, c control.OperationMember) int {
+		ra, rc := rank(a), rank(c)
+		if ra == 0 {
+			ra = 9
+		}
+		if rc == 0 {
+			rc = 9
+		}
+		return ra - rc
+	})
+	b.Shown = b.Shown[:min(len(b.Shown), membersShown)]
+	b.More = b.All - len(b.Shown)
+	return b
+}
+
+// askOperations asks for all that are remembered, the latest first.
+func (p *base) askOperations(ctx context.Context) ([]operationBody, error) {
+	all, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Operation, error) { return c.Operations(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	var bodies []operationBody
+	for _, o := range all {
+		b := operationOf(o)
+		b.CanAct = p.allow >= Operate
+		bodies = append(bodies, b)
+	}
+	slices.SortStableFunc(bodies, func(a, b operationBody) int { return b.At.Compare(a.At) })
+	return bodies, nil
+}
+
+func (p *Pages) operations(w http.ResponseWriter, r *http.Request) {
+	after := p.now(r)
+	all, err := p.askOperations(r.Context())
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.show(w, r, http.StatusOK, "operations", page{Title: "Operations", Nav: "operations", Live: "view=operations", After: after, Body: all})
+}
+
+func (p *base) askOperation(ctx context.Context, id uint64) (operationBody, error) {
+	o, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Operation, error) {
+		return c.Operation(ctx, id, false)
+	})
+	b := operationOf(o)
+	b.CanAct = p.allow >= Operate
+	return b, err
+}
+
+func (p *Pages) operation(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil {
+		p.Refused(w, r, http.StatusNotFound, "there is no such operation: its id is a number")
+		return
+	}
+	after := p.now(r)
+	b, err := p.askOperation(r.Context(), id)
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	title := "Operation " + r.PathValue("id")
+	p.show(w, r, http.StatusOK, "operation", page{Title: title, Nav: "operations", Live: liveQuery("operation", r.PathValue("id")), After: after, Body: b})
+}
+
+// operationsLive are all operations as they go on.
+type operationsLive struct{ p *Pages }
+
+func (operationsLive) Key() string { return "operations" }
+
+func (v operationsLive) Full(ctx context.Context, _ *live.State) ([]byte, error) {
+	all, err := v.p.askOperations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = v.p.part(&out, "operations", "list", all)
+	return out.Bytes(), err
+}
+
+func (v operationsLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
+	if !b.Any("operation*", "transition") {
+		return nil, nil
+	}
+	return v.Full(ctx, now)
+}
+
+// operationLive is one operation as it goes on.
+type operationLive struct {
+	p  *Pages
+	id uint64
+}
+
+func (v operationLive) Key() string { return "operation " + strconv.FormatUint(v.id, 10) }
+
+func (v operationLive) Full(ctx context.Context, _ *live.State) ([]byte, error) {
+	b, err := v.p.askOperation(ctx, v.id)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = v.p.part(&out, "operation", "operation", b)
+	return out.Bytes(), err
+}
+
+func (v operationLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
+	if !b.Any("operation*", "transition") && !b.Tick {
+		return nil, nil
+	}
+	return v.Full(ctx, now)
+}

@@ -1,0 +1,228 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"rlminit/beside/page/live"
+	"rlminit/control"
+)
+
+// row is a service in the overview.
+type row struct {
+	control.Service
+	Is   shown
+	Why  string
+	Said string // the last line that it has written, of one that is not well
+}
+
+// Key orders rows: the ill ones first, then by name.
+func (r row) Key() string { return fmt.Sprintf("%d %s", r.Is.Rank, r.Name) }
+
+// Find is what the filter looks at.
+func (r row) Find() string {
+	words := []string{r.Name, label(r.Service), r.Is.Word}
+	if r.Kind != nil {
+		words = append(words, *r.Kind)
+	}
+	return strings.ToLower(strings.Join(words, " "))
+}
+
+func rowOf(s control.Service) row { return row{Service: s, Is: stateOf(s), Why: clean(why(s))} }
+
+// saidMost is of how many services the last line is asked for at once, and saidTime how
+// long that may take.
+const (
+	saidMost = 10
+	saidTime = 2 * time.Second
+)
+
+// withWords adds to the first rows of those that failed what they have said last: that is
+// more often why than how the process ended. It is asked for without secrets.
+func (p *base) withWords(ctx context.Context, rows []row) []row {
+	ctx, cancel := context.WithTimeout(ctx, saidTime)
+	defer cancel()
+	asked := 0
+	for i, s := range rows {
+		if s.State != "failed" && s.State != "backoff" {
+			continue
+		}
+		if asked++; asked > saidMost {
+			break
+		}
+		rows[i].Said, _ = live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (last string, err error) {
+			err = c.Logs(ctx, s.Name, control.LogOptions{Lines: saidLines, Redacted: true}, func(line []byte) error {
+				if l := lineOf(line); l.Stream != "rlminit" && strings.TrimSpace(l.Text) != "" {
+					last = l.Text
+				}
+				return nil
+			})
+			return last, err
+		}) // without it the row is of use too
+	}
+	return rows
+}
+
+// saidLines is among how many of the last lines it is: others are rlminit's own.
+const saidLines = 12
+
+// counted is how many services are how.
+type counted struct{ Ill, Moving, Well, Still, All int }
+
+func countAll(services []control.Service) (c counted) {
+	for _, s := range services {
+		switch stateOf(s).Tone {
+		case ill:
+			c.Ill++
+		case moving:
+			c.Moving++
+		case well:
+			c.Well++
+		default:
+			c.Still++
+		}
+	}
+	c.All = len(services)
+	return c
+}
+
+// underWay is what else wants attention: operations that run, plans that wait, and what is
+// wrong with the container itself.
+type underWay struct {
+	Operations []operationBody
+	Plans      int
+	Reasons    []string
+}
+
+type overviewBody struct {
+	Rows   []row
+	Count  counted
+	Now    underWay
+	Query  string
+	State  string
+	States []string
+	CanAct bool
+}
+
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+	after := p.now(r)
+	services, err := p.ask.Services(r.Context())
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	b := overviewBody{Count: countAll(services), Query: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"), CanAct: p.allow >= Operate}
+	b.States = []string{"ill", "failed", "backoff", "unhealthy", "waiting", "starting", "stopping", "outdated", "running", "scheduled", "exited", "stopped"}
+	for _, s := range services {
+		one := rowOf(s)
+		if b.State != "" && one.Is.Word != b.State && (b.State != ill || one.Is.Tone != ill) || !strings.Contains(one.Find(), strings.ToLower(b.Query)) {
+			continue
+		}
+		b.Rows = append(b.Rows, one)
+	}
+	slices.SortFunc(b.Rows, func(a, b row) int { return strings.Compare(a.Key(), b.Key()) })
+	b.Rows = p.withWords(r.Context(), b.Rows)
+	b.Now = p.underWay(r.Context(), true)
+	p.show(w, r, http.StatusOK, "overview", page{Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
+}
+
+// underWay asks what is, all at once. What cannot be told is left out: the overview is more
+// use without it than not at all.
+func (p *Pages) underWay(ctx context.Context, health bool) (u underWay) {
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		operations, _ := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Operation, error) { return c.Operations(ctx) })
+		for _, o := range operations {
+			if !o.Over() {
+				u.Operations = append(u.Operations, operationOf(o))
+			}
+		}
+	})
+	wait.Go(func() { u.Plans = p.planned.waiting(ctx) })
+	if health {
+		wait.Go(func() {
+			h, _ := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Health, error) {
+				return c.Health(ctx, "alive", nil)
+			})
+			u.Reasons = slices.Concat(h.Reasons, h.Walls, h.Unsent)
+			for i := range u.Reasons {
+				u.Reasons[i] = clean(u.Reasons[i])
+			}
+		})
+	}
+	wait.Wait()
+	return u
+}
+
+// overviewLive is the overview as it changes.
+type overviewLive struct{ p *Pages }
+
+func (overviewLive) Key() string { return "overview" }
+
+func (v overviewLive) Full(ctx context.Context, now *live.State) ([]byte, error) {
+	var out bytes.Buffer
+	if err := v.rows(ctx, &out, now.Services); err != nil {
+		return nil, err
+	}
+	if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
+		return nil, err
+	}
+	if err := v.p.part(&out, "overview", "underway", v.p.underWay(ctx, true)); err != nil {
+		return nil, err
+	}
+	// Rows of services that are gone meanwhile are not known here: the script removes those
+	// that are not among these.
+	err := v.p.part(&out, "overview", "only", now.Services)
+	return out.Bytes(), err
+}
+
+// rows renders rows in a table of their own: outside of one, HTML has none.
+func (v overviewLive) rows(ctx context.Context, out *bytes.Buffer, services []control.Service) error {
+	if len(services) == 0 {
+		return nil
+	}
+	var rows []row
+	for _, s := range services {
+		rows = append(rows, rowOf(s))
+	}
+	out.WriteString("<table data-rows><tbody>")
+	for _, r := range v.p.withWords(ctx, rows) {
+		if err := v.p.part(out, "overview", "row", r); err != nil {
+			return err
+		}
+	}
+	out.WriteString("</tbody></table>")
+	return nil
+}
+
+func (v overviewLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
+	var out bytes.Buffer
+	var touched []control.Service
+	for name := range b.Touched {
+		if s, ok := now.Service(name); ok {
+			touched = append(touched, s)
+		} else if err := v.p.part(&out, "overview", "gone", name); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.rows(ctx, &out, touched); err != nil {
+		return nil, err
+	}
+	if len(b.Touched) > 0 {
+		if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
+			return nil, err
+		}
+	}
+	if b.Tick || b.Any("operation*") {
+		if err := v.p.part(&out, "overview", "underway", v.p.underWay(ctx, b.Tick)); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}

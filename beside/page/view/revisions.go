@@ -1,0 +1,218 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"rlminit/beside/page/live"
+	"rlminit/control"
+	"rlminit/plan"
+)
+
+// revisionBody is a revision as it is shown.
+type revisionBody struct {
+	control.Revision
+	Done       int // steps it is done with
+	CanApprove bool
+}
+
+// Tone and Mark are those of its state.
+func (b revisionBody) Tone() string { return toneOf(b.State) }
+
+// Mark is for who sees no colours.
+func (b revisionBody) Mark() string { return markOf(b.State) }
+
+// Short is the beginning of its hash.
+func (b revisionBody) Short() string { return shortHash(b.Hash) }
+
+func shortHash(hash string) string {
+	if len(hash) > 19 {
+		return hash[:19] + "…"
+	}
+	return hash
+}
+
+func (p *planPages) revisionOf(r control.Revision) revisionBody {
+	b := revisionBody{Revision: r, CanApprove: p.allow >= Approve}
+	for i, s := range b.Steps {
+		if s.State == "passed" || s.State == "undone" || s.State == "stuck" {
+			b.Done++
+		}
+		b.Steps[i].Reason = clean(s.Reason)
+	}
+	b.Reason, b.Held = clean(b.Reason), clean(b.Held)
+	return b
+}
+
+func (p *planPages) askRevisions(ctx context.Context) (bodies []revisionBody, err error) {
+	all, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Revision, error) { return c.Revisions(ctx) })
+	for _, r := range slices.Backward(all) {
+		bodies = append(bodies, p.revisionOf(r))
+	}
+	return bodies, err
+}
+
+// askRevision asks for one of all that are remembered: the request for one alone would
+// wait for it to change.
+func (p *planPages) askRevision(ctx context.Context, number int) (revisionBody, error) {
+	all, err := p.askRevisions(ctx)
+	if err != nil {
+		return revisionBody{}, err
+	}
+	for _, b := range all {
+		if b.Revision.Revision == number {
+			return b, nil
+		}
+	}
+	return revisionBody{}, control.NewProblem(control.KindNoSuchName, "no revision "+itoa(number)+"; see the list of plans and revisions")
+}
+
+func (p *planPages) revision(w http.ResponseWriter, r *http.Request) {
+	number, err := strconv.Atoi(r.PathValue("number"))
+	if err != nil {
+		p.Refused(w, r, http.StatusNotFound, "there is no such revision: it has a number")
+		return
+	}
+	after := p.now(r)
+	b, err := p.askRevision(r.Context(), number)
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.show(w, r, http.StatusOK, "revision", page{Title: "Revision " + itoa(number), Nav: "plans", Live: liveQuery("revision", itoa(number)), After: after, Body: b})
+}
+
+// revisionLive is a revision as it goes on.
+type revisionLive struct {
+	p      *planPages
+	number int
+}
+
+func (v revisionLive) Key() string { return "revision " + itoa(v.number) }
+
+func (v revisionLive) Full(ctx context.Context, _ *live.State) ([]byte, error) {
+	b, err := v.p.askRevision(ctx, v.number)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = v.p.part(&out, "revision", "revision", b)
+	return out.Bytes(), err
+}
+
+func (v revisionLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
+	if !b.Any("revision_*") && !b.Tick {
+		return nil, nil
+	}
+	return v.Full(ctx, now)
+}
+
+// rollbackBody is what a rollback would do.
+type rollbackBody struct {
+	Revision int // that it goes back to the end of; negative: what was before the last
+	Plan     *plan.Plan
+	Request  string
+	Why      string
+	Deletes  []string
+}
+
+// rollbackOf reads which revision a rollback goes back to.
+func rollbackOf(form string) *int {
+	if n, err := strconv.Atoi(form); err == nil && n >= 0 {
+		return &n
+	}
+	return nil
+}
+
+func (p *planPages) confirmRollback(w http.ResponseWriter, r *http.Request) {
+	if !p.may(w, r, Approve) {
+		return
+	}
+	b := rollbackBody{Revision: -1, Request: newRequest()}
+	to := rollbackOf(r.FormValue("to"))
+	if to != nil {
+		b.Revision = *to
+	}
+	found, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Revision, error) {
+		return c.Rollback(ctx, control.RollbackRequest{Revision: to, DryRun: true, AllowDelete: true, By: by(r), Request: b.Request})
+	})
+	switch {
+	case err != nil:
+		_, b.Why = statusOf(err)
+	case found.Plan == "":
+		b.Why = "there is nothing to take back: " + found.State
+	default:
+		if b.Plan, err = plan.Read([]byte(found.Plan)); err != nil {
+			b.Why = err.Error()
+		} else {
+			b.Deletes = deletesOf(b.Plan)
+		}
+	}
+	p.show(w, r, http.StatusOK, "rollback", page{Title: "Roll back?", Nav: "plans", Body: b})
+}
+
+func deletesOf(p *plan.Plan) (names []string) {
+	for _, c := range p.Changes {
+		if c.Action == plan.Delete {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// newRequest is a key under which a request is carried out once, however often a form is
+// sent.
+func newRequest() string { return "page-" + rand.Text() }
+
+func (p *planPages) rollback(w http.ResponseWriter, r *http.Request) {
+	if !p.may(w, r, Approve) {
+		return
+	}
+	form := r.PostForm
+	revision, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Revision, error) {
+		return c.Rollback(ctx, control.RollbackRequest{
+			Revision: rollbackOf(form.Get("to")), AllowDelete: form.Get("delete") == "yes", By: by(r), Request: requestOf(form.Get("request")), Gating: gatingOf(form),
+		})
+	})
+	p.begun(w, r, revision, err)
+}
+
+// requestOf is the key that a form carries, or a new one.
+func requestOf(form string) string {
+	if form == "" || len(form) > 100 {
+		return newRequest()
+	}
+	return form
+}
+
+// gatingOf is how a revision that is begun here is carried out: as rlminit apply does, but
+// for how long each service is to be ready, which the form says.
+func gatingOf(form url.Values) control.Gating {
+	steady, err := strconv.Atoi(form.Get("steady"))
+	if err != nil || steady < 0 || steady > steadyMost {
+		steady = 30
+	}
+	return control.Gating{SteadyMS: int64(steady) * 1000, TimeoutMS: 120_000, Rolling: 1}
+}
+
+// steadyMost is the most that may be asked for, in seconds.
+const steadyMost = 3600
+
+// begun shows the revision that a request began, or why it began none.
+func (p *planPages) begun(w http.ResponseWriter, r *http.Request, revision control.Revision, err error) {
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	if revision.State == control.RevisionUnchanged {
+		p.Refused(w, r, http.StatusOK, "there is nothing to do: everything is as the plan has it")
+		return
+	}
+	note(r, "began revision "+itoa(revision.Revision)+": "+revision.Hash)
+	http.Redirect(w, r, "/revisions/"+itoa(revision.Revision), http.StatusSeeOther)
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"rlminit/beside/page/gate"
+	"rlminit/beside/page/live"
+	"rlminit/beside/page/view"
+	"rlminit/control"
+)
+
+const (
+	// connectionsMost is how many connections there may be; further ones are closed at once.
+	connectionsMost = 1024
+	// How long a client may take for its headers, for the whole request, and to read an
+	// answer; and how long a connection may be idle. A stream of events sets deadlines of
+	// its own.
+	headerTime = 5 * time.Second
+	readTime   = 10 * time.Second
+	writeTime  = 30 * time.Second
+	idleTime   = time.Minute
+	headerMost = 16 << 10 // bytes
+	// bufferMost is how many bytes the kernel keeps for who does not read: or it would be
+	// megabytes for each, and nobody would notice.
+	bufferMost = 128 << 10
+	// endTime is how long requests may take that are under way at the end.
+	endTime = 3 * time.Second
+)
+
+// serve serves the page until the context is done.
+func serve(ctx context.Context, set *settings) error {
+	c, err := set.check()
+	if err != nil {
+		return err
+	}
+	listener, err := listen(c, set.Listen)
+	if err != nil {
+		return err
+	}
+	ask := live.NewSupervisor(control.Open())
+	hub := live.New(ask, "/proc")
+	pages, err := view.New(ask, hub, c.allow)
+	if err != nil {
+		return err
+	}
+	g := gate.New(c.gate, pages.Refused)
+	pages.Behind(g)
+	log.SetOutput(&fewLines{to: os.Stderr})
+	log.SetFlags(0)
+	log.SetPrefix("rlminit-page: ")
+	server := &http.Server{
+		Handler:           g.Wrap(pages.Handler()),
+		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: headerMost,
+		ErrorLog:       log.Default(),
+		TLSConfig:      c.tls,
+	}
+	hubEnded := make(chan struct{})
+	go func() {
+		defer close(hubEnded)
+		hub.Run(ctx)
+	}()
+	over := make(chan error, 1)
+	go func() { over <- server.Serve(listener) }()
+	where := address(c, listener)
+	fmt.Printf("serves %s, allows %s\n", where, set.Allow)
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady+"\nSTATUS=serves "+where); err != nil {
+		fmt.Fprintf(os.Stderr, "rlminit-page: cannot say that it is ready: %v\n", err)
+	}
+	select {
+	case err := <-over:
+		return fmt.Errorf("cannot serve: %w", err)
+	case <-ctx.Done():
+	}
+	<-hubEnded
+	ending, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	if err := server.Shutdown(ending); err != nil {
+		_ = server.Close() // whoever is left has had its time
+	}
+	return nil
+}
+
+// listen binds the address. A socket that a process before has left is removed.
+func listen(c checked, at string) (net.Listener, error) {
+	if c.unix == "" {
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			return nil, fmt.Errorf("cannot listen: %w", err)
+		}
+		l = &limited{Listener: l, room: make(chan struct{}, connectionsMost)}
+		if c.tls != nil {
+			l = tls.NewListener(l, c.tls)
+		}
+		return l, nil
+	}
+	if info, err := os.Lstat(c.unix); err == nil && info.Mode().Type() == fs.ModeSocket {
+		if conn, err := net.Dial("unix", c.unix); err == nil {
+			conn.Close()
+			return nil, fmt.Errorf("cannot listen on %s: somebody listens there already", c.unix)
+		}
+		if err := os.Remove(c.unix); err != nil {
+			return nil, fmt.Errorf("cannot listen: %w", err)
+		}
+	}
+	// Who may connect is who may write to it: its user and group.
+	before := syscall.Umask(0o117)
+	l, err := net.Listen("unix", c.unix)
+	syscall.Umask(before)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	return &limited{Listener: l, room: make(chan struct{}, connectionsMost)}, nil
+}
+
+func address(c checked, l net.Listener) string {
+	switch {
+	case c.unix != "":
+		return "unix:" + c.unix
+	case c.tls != nil:
+		return "https://" + l.Addr().String()
+	}
+	return "http://" + l.Addr().String()
+}
+
+// limited closes connections beyond a number at once: a client that opens many must not
+// use up descriptors.
+type limited struct {
+	net.Listener
+	room chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				time.Sleep(100 * time.Millisecond) // until one of ours is closed
+				continue
+			}
+			return nil, err
+		}
+		select {
+		case l.room <- struct{}{}:
+			if c, ok := conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
+				_ = c.SetWriteBuffer(bufferMost) // where it cannot be set, it is as large as the kernel has it
+			}
+			return &counted{Conn: conn, leave: func() { <-l.room }}, nil
+		default:
+			conn.Close()
+		}
+	}
+}
+
+// counted is a connection that makes room when it is closed.
+type counted struct {
+	net.Conn
+	once  sync.Once
+	leave func()
+}
+
+func (c *counted) Close() error {
+	c.once.Do(c.leave)
+	return c.Conn.Close()
+}
+
+// fewLines lets twenty lines a minute through: a stranger can cause any number, by a
+// handshake that fails.
+type fewLines struct {
+	to    *os.File
+	since time.Time
+	n     int
+}
+
+func (f *fewLines) Write(b []byte) (int, error) {
+	if now := time.Now(); now.Sub(f.since) > time.Minute {
+		f.since, f.n = now, 0
+	}
+	if f.n++; f.n > 20 {
+		return len(b), nil
+	}
+	return f.to.Write(b)
+}
