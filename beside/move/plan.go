@@ -130,6 +130,9 @@ type Plan struct {
 	Services []*Service
 	Boot     []*Service // commands before anything starts, in order; of their keys command, timeout, …
 
+	// Shown is a path of the source as comments of the output have it; nil: as it is.
+	Shown func(path string) string
+
 	left  []Left
 	more  int // of which left has no room
 	names names

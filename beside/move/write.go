@@ -30,7 +30,7 @@ func (p *Plan) text() ([]byte, error) {
 	if len(p.Boot) > 0 {
 		list := &yaml.Node{Kind: yaml.SequenceNode}
 		for _, s := range p.Boot {
-			n := &yaml.Node{Kind: yaml.MappingNode, HeadComment: s.origin()}
+			n := &yaml.Node{Kind: yaml.MappingNode, HeadComment: p.origin(s)}
 			add(n, "name", word(s.Name), "")
 			s.Keys.write(n, order)
 			list.Content = append(list.Content, n)
@@ -41,7 +41,7 @@ func (p *Plan) text() ([]byte, error) {
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, s := range p.Services {
 			if s.Kind == (section == "gateways") {
-				add(n, s.Name, p.body(s), s.origin())
+				add(n, s.Name, p.body(s), p.origin(s))
 			}
 		}
 		if len(n.Content) > 0 {
@@ -89,8 +89,12 @@ func (p *Plan) named(s *Service, sources []string) (names []string) {
 }
 
 // origin is the comment above a service.
-func (s *Service) origin() string {
-	lines := []string{line("from "+s.At.String(), 400)}
+func (p *Plan) origin(s *Service) string {
+	at := s.At
+	if p.Shown != nil {
+		at.File = p.Shown(at.File)
+	}
+	lines := []string{line("from "+at.String(), 400)}
 	for _, c := range s.Comment {
 		lines = append(lines, line(c, 400))
 	}

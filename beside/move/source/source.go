@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rlminit/beside/move"
+	"rlminit/beside/move/s6"
 	"rlminit/beside/move/supervisord"
 )
 
@@ -24,6 +25,7 @@ type Source struct {
 
 // sources are in the order in which they are asked whether a path is theirs.
 var sources = []Source{
+	{Name: "s6", isDir: s6.Is, read: s6.Import},
 	{
 		Name: "supervisord", isFile: isSupervisord, read: supervisord.Import,
 		inside: []string{"supervisord.conf", "etc/supervisord.conf", "etc/supervisor/supervisord.conf", "conf.d/*.conf", "*.ini"},
@@ -71,6 +73,9 @@ func Recognise(t *move.Tree, paths []string) (*Source, error) {
 // Read reads the paths into a plan.
 func (s *Source) Read(t *move.Tree, paths []string) (*move.Plan, error) {
 	plan := &move.Plan{From: s.Name}
+	if t.Root != "/" {
+		plan.Shown = t.Target
+	}
 	files, err := s.files(t, paths)
 	if err == nil {
 		err = s.read(t, files, plan)
