@@ -151,21 +151,33 @@ func (r *reader) commandLine(path string, s *move.Service) []string {
 		r.plan.Leave(move.At{File: path, Line: 1}, s, move.Near, "execlineb", "the line needs the program execlineb; keep the package execline in the image, or write a script for sh")
 		return []string{"execlineb", "-P", "-c", move.Literal(text)}
 	}
-	r.follow(list, s)
-	return move.Literals(list)
+	rest := move.Literals(list[1:])
+	if path := r.tree.Source(list[0]); strings.HasPrefix(list[0], "/") && r.isFile(path) {
+		// The script's own first line may ask for with-contenv.
+		if command := r.script(path, s); command != nil {
+			return append(command, rest...)
+		}
+	}
+	r.follow(list[1:], s)
+	return append(move.Literals(list[:1]), rest...)
+}
+
+func (r *reader) isFile(path string) bool {
+	there, dir := r.tree.Has(path)
+	return there && !dir
 }
 
 // block are programs of execline that are no command by themselves.
 var block = regexp.MustCompile(`^(if|ifelse|ifte|ifthenelse|foreground|background|redirfd|fdmove|fdclose|export|import|importas|define|elgetopt|exec|cd|umask|backtick|multisubstitute|unexport|emptyenv|s6-[a-z-]+)$`)
 
-// follow looks into a script that an up names, which is where the work is done.
+// follow looks into the scripts that an up has as arguments, as of a shell.
 func (r *reader) follow(command []string, s *move.Service) {
 	for _, w := range command {
 		if !strings.HasPrefix(w, "/") {
 			continue
 		}
 		path := r.tree.Source(w)
-		if there, dir := r.tree.Has(path); there && !dir && !r.scanned[path] {
+		if r.isFile(path) && !r.scanned[path] {
 			r.scanned[path] = true
 			if data, err := r.tree.Read(path); err == nil && !strings.HasPrefix(string(data), "\x7fELF") {
 				r.calls(path, s, data)

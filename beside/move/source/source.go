@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"rlminit/beside/move"
+	"rlminit/beside/move/compose"
+	"rlminit/beside/move/procfile"
 	"rlminit/beside/move/s6"
 	"rlminit/beside/move/supervisord"
 )
@@ -30,6 +32,11 @@ var sources = []Source{
 		Name: "supervisord", isFile: isSupervisord, read: supervisord.Import,
 		inside: []string{"supervisord.conf", "etc/supervisord.conf", "etc/supervisor/supervisord.conf", "conf.d/*.conf", "*.ini"},
 	},
+	{
+		Name: "compose", isFile: isCompose, read: compose.Import,
+		inside: []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"},
+	},
+	{Name: "procfile", isFile: procfile.Is, read: procfile.Import, inside: []string{"Procfile"}},
 }
 
 // Names are those of all sources.
@@ -137,6 +144,18 @@ func isSupervisord(_ string, data []byte) bool {
 			if strings.HasPrefix(l, section) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+func isCompose(path string, data []byte) bool {
+	if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
+		return false
+	}
+	for l := range strings.Lines(string(data)) {
+		if strings.HasPrefix(l, "services:") || strings.HasPrefix(l, "include:") {
+			return true
 		}
 	}
 	return false
