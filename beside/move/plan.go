@@ -136,6 +136,7 @@ type Plan struct {
 	left  []Left
 	more  int // of which left has no room
 	names names
+	kinds names // kinds have names of their own
 }
 
 // Leave records that something was not taken over.
@@ -162,14 +163,24 @@ func (p *Plan) Left() []Left {
 
 // New is a service of the plan, with a name that rlminit allows. It is nil if there are
 // too many.
-func (p *Plan) New(source string, at At) *Service {
+func (p *Plan) New(source string, at At) *Service { return p.add(source, source, at, false) }
+
+// NewKind is New for a kind of gateway, which the source calls source, and which is to be
+// called name: no service has to have another name for it.
+func (p *Plan) NewKind(source, name string, at At) *Service { return p.add(source, name, at, true) }
+
+func (p *Plan) add(source, name string, at At, kind bool) *Service {
 	if len(p.Services) >= maxServices {
 		p.Leave(at, nil, Bound, source, "import makes at most "+strconv.Itoa(maxServices)+" services; import the source in parts")
 		return nil
 	}
-	s := &Service{Source: source, At: at}
+	s := &Service{Source: source, At: at, Kind: kind}
 	var why string
-	s.Name, why = p.names.of(source)
+	if kind {
+		s.Name, why = p.kinds.of(name)
+	} else {
+		s.Name, why = p.names.of(name)
+	}
 	p.Services = append(p.Services, s)
 	if why != "" {
 		p.Leave(at, s, Renamed, Short(source), why)

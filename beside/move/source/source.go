@@ -13,6 +13,7 @@ import (
 	"rlminit/beside/move/procfile"
 	"rlminit/beside/move/s6"
 	"rlminit/beside/move/supervisord"
+	"rlminit/beside/move/systemd"
 )
 
 // Source is one that import reads.
@@ -36,6 +37,7 @@ var sources = []Source{
 		Name: "compose", isFile: isCompose, read: compose.Import,
 		inside: []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"},
 	},
+	{Name: "systemd", isFile: systemd.IsFile, isDir: systemd.Is, read: systemd.Import},
 	{Name: "procfile", isFile: procfile.Is, read: procfile.Import, inside: []string{"Procfile"}},
 }
 
