@@ -136,7 +136,8 @@ type Plan struct {
 	left  []Left
 	more  int // of which left has no room
 	names names
-	kinds names // kinds have names of their own
+	kinds names           // kinds have names of their own
+	gone  map[string]bool // what Settle has taken out in this round
 }
 
 // Leave records that something was not taken over.

@@ -42,6 +42,7 @@ func (p *Plan) Settle() ([]byte, error) {
 			return text, nil
 		}
 		dropped := false
+		p.gone = map[string]bool{}
 		for _, f := range faults {
 			dropped = p.dropFault(f, text, round > patience) || dropped
 		}
@@ -104,6 +105,10 @@ func (p *Plan) dropFault(f config.Fault, text []byte, whole bool) bool {
 
 // dropOf takes a key out of a service, or, without one or without its command, the service.
 func (p *Plan) dropOf(s *Service, key, below, why string) bool {
+	what := fmt.Sprint(s.Name, s.Kind, key)
+	if p.gone[what] { // a second fault of what this round has taken out
+		return true
+	}
 	switch {
 	case key == "" || key == "command" || key == "name":
 		p.Leave(s.At, s, Invalid, s.Source, "it is left out: its "+orCommand(key)+" "+why)
@@ -115,11 +120,14 @@ func (p *Plan) dropOf(s *Service, key, below, why string) bool {
 			p.Leave(s.At, s, Invalid, "environment "+name, why)
 			return true
 		}
-	case key == "requires":
+	}
+	p.gone[what] = true
+	switch key {
+	case "requires":
 		s.Requires = nil
-	case key == "wants":
+	case "wants":
 		s.Wants = nil
-	case key == "after":
+	case "after":
 		s.After = nil
 	}
 	if !s.Keys.Drop(key) && key != "requires" && key != "wants" && key != "after" {

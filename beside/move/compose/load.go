@@ -99,13 +99,17 @@ func (r *reader) load(details types.ConfigDetails) (model map[string]any, err er
 			err = fmt.Errorf("it is no Compose file that the Compose library can read: %v", fault)
 		}
 	}()
-	return loader.LoadModelWithContext(context.Background(), details, func(o *loader.Options) {
+	model, err = loader.LoadModelWithContext(context.Background(), details, func(o *loader.Options) {
 		o.SkipValidation, o.SkipInterpolation, o.SkipNormalization, o.SkipDefaultValues, o.SkipInclude = true, true, true, true, true
 		o.ResolvePaths = false
 		o.MaxNodeVisits = maxNodes
 		o.SetProjectName("import", true)
 		o.ResourceLoaders = []loader.ResourceLoader{extended{r.tree, details.WorkingDir}}
 	})
+	if err != nil && strings.HasPrefix(err.Error(), "Circular reference") {
+		err = errors.New("services extend each other in a circle; take one extends out") // the library names them in any order
+	}
+	return model, err
 }
 
 // extended lets extends reach files of the tree alone.

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"rlminit/beside/move"
@@ -141,11 +142,24 @@ func (c *conversion) limit(o option) {
 		return
 	}
 	soft, hard, both := strings.Cut(o.value, ":")
-	value := limitValue(soft)
+	value := count(soft)
 	if both {
-		value += ":" + limitValue(hard)
+		value += ":" + count(hard)
 	}
 	c.to.Keys.Sub("limits").Set(name, move.Literal(value))
+}
+
+// count is a limit of setrlimit(2) as a number, whether it counts bytes or not.
+func count(s string) string {
+	s = limitValue(s)
+	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if digits, is := strings.CutSuffix(s, unit); is {
+			if n, err := strconv.ParseUint(digits, 10, 20); err == nil {
+				return strconv.FormatUint(n<<(10*(i+1)), 10)
+			}
+		}
+	}
+	return s
 }
 
 // limitValue is a limit as rlminit writes one: K, M and so on are powers of 1024.

@@ -46,7 +46,14 @@ func (r *reader) relations() {
 // other is the service that a unit names; nil, if there is none, which is said unless it is
 // nothing that a container would wait for.
 func (r *reader) other(u *unitFile, s *move.Service, n named) *move.Service {
+	if strings.Contains(n.unit, "%") && u.instance != "" {
+		n.unit = strings.NewReplacer("%i", u.instance, "%I", u.instance, "%p", u.stem).Replace(n.unit)
+	}
 	ext := filepath.Ext(n.unit)
+	if strings.Contains(n.unit, "%") {
+		r.plan.Leave(n.by.at, s, move.NoEqual, n.by.name+" "+move.Short(n.unit), "what an instance waits for is in its profile here; write requires or after into its profile.yaml")
+		return nil
+	}
 	for name, other := range r.units {
 		if (name == n.unit || slices.Contains(other.aliases, n.unit)) && r.made[other] != nil && other != u && !other.template {
 			return r.made[other]

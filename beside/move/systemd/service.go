@@ -275,9 +275,9 @@ func (c *conversion) restarts() {
 		burst, interval := c.burst()
 		m.Set("limit", burst).Set("window", move.Time(interval)).Set("retry_failed", "0")
 	}
-	for key, class := range map[string]string{"SuccessExitStatus": "success", "RestartPreventExitStatus": "fatal", "RestartForceExitStatus": "restart"} {
-		c.codes(key, class)
-	}
+	c.codes("RestartPreventExitStatus", "fatal")
+	c.codes("RestartForceExitStatus", "restart")
+	c.codes("SuccessExitStatus", "success")
 }
 
 // time is a time of [Service], or the default.
@@ -343,7 +343,12 @@ func (c *conversion) codes(key, class string) {
 		codes = append(codes, 0)
 	}
 	slices.Sort(codes)
-	c.to.Keys.Sub("exits").Set(class, codes)
+	exits := c.to.Keys.Sub("exits")
+	for _, other := range exits.Keys() { // a code is in one class here: what follows from it decides
+		taken, _ := exits.Get(other).([]int)
+		codes = slices.DeleteFunc(codes, func(code int) bool { return slices.Contains(taken, code) })
+	}
+	exits.Set(class, codes)
 }
 
 // kills is a stop by kill(1).
