@@ -146,6 +146,9 @@ func (p *Plan) Leave(at At, service *Service, reason Reason, what, why string) {
 		p.more++
 		return
 	}
+	if Short(what) == "" {
+		what = "an empty name"
+	}
 	l := Left{File: at.File, Line: at.Line, What: what, Why: why, Reason: reason}
 	if service != nil {
 		l.Service = service.Name

@@ -307,9 +307,9 @@ func (s *service) healthcheck(v any) {
 			s.leave("healthcheck", move.Invalid, "healthcheck "+move.Short(key), move.Short(scalar(h[key]))+" is none that import knows; the default holds")
 		}
 	}
-	for key, def := range map[string]string{"interval": "30s", "timeout": "30s"} {
+	for _, key := range []string{"interval", "timeout"} {
 		if !health.Has(key) {
-			health.Set(key, def)
+			health.Set(key, "30s")
 		}
 	}
 	health.Set("action", "none") // Compose restarts nothing for it

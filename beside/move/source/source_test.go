@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -429,7 +430,8 @@ func sane(t *testing.T, dir, path string) {
 				if strings.Contains(err.Error(), "what came of it is not valid") {
 					t.Error(err)
 				}
-				out.WriteString(move.OneLine(err.Error()))
+				// Of several faults the Compose library names any.
+				out.WriteString(sources[i].Name + " fails: " + line(err.Error(), sources[i].Name != "compose"))
 			}
 		}
 		return out.String()
@@ -437,6 +439,13 @@ func sane(t *testing.T, dir, path string) {
 	if a, b := once(), once(); a != b {
 		t.Errorf("twice, and not the same:\n%s\n%s", a, b)
 	}
+}
+
+func line(text string, whole bool) string {
+	if !whole {
+		return ""
+	}
+	return move.OneLine(text)
 }
 
 func TestHostile(t *testing.T) {
@@ -521,6 +530,41 @@ func TestRecognise(t *testing.T) {
 	}
 	if names := Names(); !slices.Equal(names, []string{"s6", "supervisord", "compose", "systemd", "procfile"}) {
 		t.Errorf("%q", names)
+	}
+}
+
+// TestMutated spoils texts of each source at random, by seeds that a failure names.
+func TestMutated(t *testing.T) {
+	pieces := []string{"\n", " ", "=", ":", "[", "]", "{", "}", "$", "${", "%", "%(", "\"", "'", "\\", "\x00", "\xff", "\x1b[1m", "- ", "&a ", "*a", "<<: ", "!!int ", "../", "999999999999999999999", "-1", "none", "ü"}
+	for name, text := range map[string]string{
+		"supervisord.conf":       "[supervisord]\nuser=x\nenvironment=A=\"b\",C='d'\n[include]\nfiles=*.ini\n[program:a]\ncommand=x %(ENV_A)s \"b c\"\nprocess_name=%(program_name)s_%(process_num)02d\nnumprocs=2\nstartsecs=3\nstopsignal=INT\nautorestart=true\nstdout_logfile_maxbytes=1MB\nexitcodes=0,2\n[group:g]\nprograms=a\npriority=1\n",
+		"compose.yaml":           "include: [b.yaml]\nservices:\n  a:\n    image: x\n    command: x ${A:-b} $$c\n    environment: {A: 1, B: null}\n    depends_on: {b: {condition: service_healthy}}\n    deploy: {replicas: 2, resources: {limits: {cpus: '0.5', memory: 1M}}}\n    ulimits: {nofile: {soft: 1, hard: 2}}\n  b: &b\n    entrypoint: [x]\n    healthcheck: {test: [CMD, y], interval: 5s, retries: 3}\n    restart: on-failure:3\n    env_file: [a, {path: b, required: false}]\n    logging: {options: {max-size: 10m}}\n    user: 1:2\n  c: {extends: {service: b}, <<: *b}\n",
+		"a@.service":             "[Unit]\nAfter=b.service\nRequires=c.service\n[Service]\nType=notify\nExecStartPre=-/x\nExecStart=@/x %i $A ${B}c 'd e' \\\n  f\nUser=%i\nEnvironment=A=b \"C=d e\"\nLimitNOFILE=1K:2K\nCPUQuota=5%\nRestart=always\nRestartSec=1min 2s\nSuccessExitStatus=3 TEMPFAIL\nProtectSystem=strict\nReadWritePaths=/x\nTimeoutStopSec=infinity\n[Install]\nWantedBy=x.target\n",
+		"b.service":              "[Service]\nExecStart=/x ; /y\nType=oneshot\nAmbientCapabilities=CAP_CHOWN\nMemoryMax=1G\nTasksMax=5%\nUMask=022\nWorkingDirectory=-/x\nEnvironmentFile=-/y\nKillSignal=SIGINT\n",
+		"Procfile":               "web: x -p $PORT\nworker: y 'z'\nrelease: w\n",
+		"etc/services.d/web/run": "#!/usr/bin/with-contenv bash -e\n# x\nexec s6-setuidgid a:b c\ns6-svc -d /run/service/x\n",
+	} {
+		for seed := range uint64(60) {
+			random := rand.New(rand.NewPCG(seed, uint64(len(name))))
+			data := []byte(text)
+			for range 1 + random.IntN(4) {
+				at := random.IntN(len(data) + 1)
+				switch random.IntN(3) {
+				case 0:
+					data = slices.Insert(data, at, []byte(pieces[random.IntN(len(pieces))])...)
+				case 1:
+					data = slices.Delete(data, at, min(at+1+random.IntN(8), len(data)))
+				case 2:
+					data = slices.Insert(data, at, data[at:min(at+random.IntN(60), len(data))]...)
+				}
+			}
+			dir := tree(t, map[string]string{name: string(data)})
+			sane(t, dir, name)
+			sane(t, dir, ".")
+			if t.Failed() {
+				t.Fatalf("%s, seed %d:\n%q", name, seed, data)
+			}
+		}
 	}
 }
 

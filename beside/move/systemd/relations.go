@@ -54,7 +54,8 @@ func (r *reader) other(u *unitFile, s *move.Service, n named) *move.Service {
 		r.plan.Leave(n.by.at, s, move.NoEqual, n.by.name+" "+move.Short(n.unit), "what an instance waits for is in its profile here; write requires or after into its profile.yaml")
 		return nil
 	}
-	for name, other := range r.units {
+	for _, name := range r.order {
+		other := r.units[name]
 		if (name == n.unit || slices.Contains(other.aliases, n.unit)) && r.made[other] != nil && other != u && !other.template {
 			return r.made[other]
 		}
