@@ -182,7 +182,7 @@ priority=1
 	r.holds(t, "services/web_01/umask", `"027"`)
 	r.holds(t, "services/late/enabled", "false")
 	r.holds(t, "services/late/exits", "{success: [0, 2]}")
-	r.holds(t, "services/late/restart", "{policy: on-failure, delay: 1s, factor: 1.5, max_delay: 7s, jitter: 0, reset_after: 5s, limit: 7, window: 180s, retry_failed: 0}")
+	r.holds(t, "services/late/restart", "{policy: on-failure, delay: 1.25s, factor: 1, jitter: 0, reset_after: 5s, limit: 8, window: 40s, retry_failed: 0}")
 	r.holds(t, "services/unset/restart", `"no"`)
 	r.holds(t, "services/unset/command", `[sh, -c, "kill $$$$; echo $${X}"]`)
 	r.holds(t, "services/unset/after", "[web_00, web_01]")

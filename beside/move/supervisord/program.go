@@ -138,9 +138,10 @@ func (r *reader) account(to *move.Service, s *section, user string, leave func(v
 	to.Keys.Set("user", user)
 }
 
-// restarts says when the service is started again. supervisord waits 1 s, 2 s, … after a run
-// that was shorter than startsecs, and gives up after startretries of them; after a longer
-// one it starts the program at once.
+// restarts says when the service is started again. supervisord starts a program at once after
+// a run of startsecs or more. After a shorter one it waits, and it gives up when startretries
+// more of these have followed each other. Here the pause is a quarter of startsecs, so that
+// short runs and long ones can be told apart by how many there are in a time.
 func (r *reader) restarts(to *move.Service, s *section, leave func(value, move.Reason, string, string)) {
 	policy := "on-failure"
 	if v, there := s.keys["autorestart"]; there && strings.ToLower(strings.TrimSpace(v.text)) != "unexpected" {
@@ -161,14 +162,16 @@ func (r *reader) restarts(to *move.Service, s *section, leave func(value, move.R
 		to.Keys.Set("restart", "no")
 		return
 	}
-	secs := min(max(r.integer(s, to, "startsecs", 1), 0), math.MaxInt32)
-	tries := min(max(r.integer(s, to, "startretries", 3), 1), 1_000_000)
-	window := time.Duration(tries)*time.Duration(2*tries+secs+2)*time.Second + time.Minute
-	if window < 0 || window > 24*time.Hour {
-		window = 24 * time.Hour
+	m := to.Keys.Sub("restart").Set("policy", policy)
+	secs := time.Duration(min(max(r.integer(s, to, "startsecs", 1), 0), 24*3600)) * time.Second
+	if secs == 0 { // every run is long enough
+		m.Set("limit", 0)
+		return
 	}
-	to.Keys.Sub("restart").Set("policy", policy).Set("delay", "1s").Set("factor", 1.5).Set("max_delay", move.Time(time.Duration(max(tries, 1))*time.Second)).Set("jitter", 0).
-		Set("reset_after", move.Time(time.Duration(secs)*time.Second)).Set("limit", tries).Set("window", move.Time(window.Round(time.Minute))).Set("retry_failed", "0")
+	// Runs that last startsecs never reach the limit: so many take longer than the window.
+	tries := min(max(r.integer(s, to, "startretries", 3), 0), 1000) + 1
+	m.Set("delay", move.Time(secs/4)).Set("factor", 1).Set("jitter", 0).Set("reset_after", move.Time(secs)).
+		Set("limit", tries).Set("window", move.Time(time.Duration(tries)*secs)).Set("retry_failed", "0")
 }
 
 func (r *reader) stop(to *move.Service, s *section) {
