@@ -174,7 +174,10 @@ func (r *reader) unit(u *unit, starts bool) {
 		u.service = nil
 		return
 	}
-	s.Keys.Set("command", command)
+	s.Keys.Set("command", command).Set("working_dir", "/")
+	if u.kind == "longrun" {
+		s.Keys.Set("working_dir", move.Literal(r.tree.Target(u.dir)))
+	}
 	if !starts {
 		s.Keys.Set("enabled", false)
 		s.Comment = append(s.Comment, "the bundle user does not have it, so no boot starts it")

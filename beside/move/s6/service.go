@@ -41,7 +41,7 @@ func (r *reader) service(dir string) (found bool) {
 		r.plan.Remove(s)
 		return true
 	}
-	s.Keys.Set("command", command)
+	s.Keys.Set("command", command).Set("working_dir", move.Literal(r.tree.Target(dir))) // where s6-supervise starts it
 	r.files(dir, s, nil)
 	r.logger(filepath.Join(dir, "log", "run"), s)
 	if !s.Keys.Has("user") {

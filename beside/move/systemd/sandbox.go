@@ -94,6 +94,10 @@ func (c *conversion) paths() {
 				c.leave(o, move.Invalid, err.Error())
 			}
 			for _, path := range list {
+				if whole := strings.TrimRight(strings.TrimLeft(path, "-+"), "/"); whole == "" || whole == "/run" {
+					c.leave(o, move.Near, move.Short(path)+" holds rlminit's own directory, which isolation hides; name what the service needs in it")
+					continue
+				}
 				*to = append(*to, finish(c.specifiers(o, strings.TrimLeft(path, "-+"))))
 			}
 		}

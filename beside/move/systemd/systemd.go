@@ -143,6 +143,9 @@ func (r *reader) read(u *unitFile, path string) {
 		return
 	}
 	u.aliases = append(u.aliases, r.units[u.name].aliasesOf()...)
+	for _, n := range u.names("Install", "Alias") {
+		u.aliases = append(u.aliases, n.unit)
+	}
 	r.units[u.name] = u
 }
 

@@ -62,7 +62,7 @@ func write(t *testing.T, dir, name, text string) {
 	if strings.HasPrefix(text, "#!") {
 		mode = 0o755
 	}
-	for d := filepath.Dir(path); len(d) > len(dir); d = filepath.Dir(d) {
+	for d := filepath.Dir(path); len(d) >= len(dir); d = filepath.Dir(d) {
 		if err := os.MkdirAll(d, 0o777); err != nil {
 			t.Fatal(err)
 		}
