@@ -21,7 +21,7 @@ var taken = map[string][]string{
 		"StartLimitBurst", "StartLimitInterval", "SuccessExitStatus", "RestartPreventExitStatus", "RestartForceExitStatus", "KillSignal", "KillMode",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "MemoryMax", "MemoryLimit", "TasksMax", "CPUQuota", "ReadWritePaths",
 		"ReadWriteDirectories", "ReadOnlyPaths", "ReadOnlyDirectories", "ProtectSystem", "PrivateTmp", "RuntimeDirectory", "StateDirectory", "CacheDirectory", "LogsDirectory",
-		"RemainAfterExit", "NotifyAccess", "GuessMainPID", "SendSIGKILL", "PassEnvironment", "KillUserProcesses", "StandardInput", "StandardOutput", "StandardError",
+		"RemainAfterExit", "NotifyAccess", "GuessMainPID", "SendSIGKILL", "PassEnvironment", "StandardInput", "StandardOutput", "StandardError",
 		"MemoryAccounting", "CPUAccounting", "TasksAccounting", "IOAccounting", "IPAccounting", "Delegate",
 		// What no process can do that is not root and has no capabilities.
 		"ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectClock", "ProtectHostname", "ProtectControlGroups",
@@ -50,8 +50,8 @@ var noted = map[string]string{
 	"RootDirectory": "services see the container's files; isolation: strict restricts that", "RootImage": "services see the container's files",
 	"ConfigurationDirectory": "make it in the image",
 	"RuntimeDirectoryMode":   "make the directory in the image, with that mode", "StateDirectoryMode": "make the directory in the image, with that mode", "CacheDirectoryMode": "make the directory in the image, with that mode", "LogsDirectoryMode": "make the directory in the image, with that mode", "RuntimeDirectoryPreserve": "the directory is the image's, and stays",
-	"UnsetEnvironment": "inherit_env excludes variables of the container, for all services: [\"*\", \"!NAME\"]",
-	"PartOf":           "", "ProtectHome": "isolation: {level: profile} hides what is no part of the image; /home of the image can be read",
+	"UnsetEnvironment":  "inherit_env excludes variables of the container, for all services: [\"*\", \"!NAME\"]",
+	"ProtectHome":       "isolation: {level: profile} hides what is no part of the image; /home of the image can be read",
 	"InaccessiblePaths": "isolation: {level: profile} hides what is no part of the image; what else is to be hidden, by its mode", "InaccessibleDirectories": "isolation: {level: profile} hides what is no part of the image; what else is to be hidden, by its mode",
 	"ExecPaths": "isolation: {level: profile, exec: […]} says what may be executed beyond the image", "NoExecPaths": "isolation: {level: profile} executes nothing beyond the image",
 	"SystemCallFilter": "isolation: strict has a filter of its own, which docs/isolation.md describes", "SystemCallArchitectures": "isolation: strict has a filter of its own, which docs/isolation.md describes", "SystemCallErrorNumber": "isolation: strict has a filter of its own, which docs/isolation.md describes",
@@ -68,7 +68,7 @@ var noted = map[string]string{
 	"RestartSteps": "delays grow by restart: {factor}", "RuntimeMaxSec": "a run is not bounded here; run the program by timeout(1)", "TimeoutAbortSec": "after ABRT a service has its stop.timeout", "RestartMode": "rlminit has nothing of the kind",
 	"ReloadPropagatedFrom": "a reload is sent to one service at a time: rlminit signal", "PropagatesReloadTo": "a reload is sent to one service at a time: rlminit signal", "RequiresMountsFor": "the engine has mounted everything before the container starts", "WantsMountsFor": "the engine has mounted everything before the container starts",
 	"StopWhenUnneeded": "a service runs until somebody stops it", "RefuseManualStart": "whoever may command may start it", "RefuseManualStop": "whoever may command may stop it", "AllowIsolate": "rlminit has no targets", "FailureAction": "main: {exit_on: NAME} ends the container with a service", "SuccessAction": "main: {exit_on: NAME} ends the container with a service", "StartLimitAction": "main: {exit_on: NAME} ends the container with a service",
-	"JobTimeoutSec": "rlminit start --timeout bounds the wait", "JoinsNamespaceOf": "services share the container's namespaces", "LogRateLimitIntervalSec": "a log here is bounded by its size: log: {max_size, max_files}", "LogRateLimitBurst": "a log here is bounded by its size: log: {max_size, max_files}", "ReadWritePathsPlus": "",
+	"JobTimeoutSec": "rlminit start --timeout bounds the wait", "JoinsNamespaceOf": "services share the container's namespaces", "LogRateLimitIntervalSec": "a log here is bounded by its size: log: {max_size, max_files}", "LogRateLimitBurst": "a log here is bounded by its size: log: {max_size, max_files}",
 	"PAMName": "services have no session of PAM", "UtmpIdentifier": "rlminit keeps no utmp", "SocketBindAllow": "isolation: {bind: […]} says which TCP ports", "SocketBindDeny": "isolation: {bind: […]} says which TCP ports", "Sockets": "sockets of a unit of another name are not taken over; write sockets",
 	"CoredumpFilter": "rlminit has nothing of the kind", "TimerSlackNSec": "rlminit has nothing of the kind", "SyslogLevelPrefix": "lines are kept as they are",
 }

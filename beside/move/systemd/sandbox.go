@@ -120,6 +120,9 @@ func (c *conversion) paths() {
 		if tmp && truth(private.value) {
 			c.leave(private, move.NoEqual, "/tmp is everybody's here; isolation: {level: profile} gives it a TMPDIR of its own")
 		}
+		for _, o := range append(c.unit.all("Service", "ReadOnlyPaths"), c.unit.all("Service", "ReadOnlyDirectories")...) {
+			c.leave(o, move.NoEqual, "what the service's user may write to, its mode says; isolation: {level: profile} restricts it to what is listed")
+		}
 		if len(c.to.Keys.Sub("sandbox").Keys()) == 0 {
 			c.to.Keys.Drop("sandbox")
 		}

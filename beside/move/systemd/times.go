@@ -41,8 +41,8 @@ func duration(s string) (d time.Duration, ok bool) {
 }
 
 var (
-	daily   = regexp.MustCompile(`^(?:(\S+) )?\*-\*-(\*|\d+)(?: (\*|\d+(?:/\d+)?)(?::(\*|\d+(?:/\d+)?)(?::0*)?)?)?$`)
-	clock   = regexp.MustCompile(`^(?:(\S+) )?(\d+):(\d+)(?::0*)?$`)
+	daily   = regexp.MustCompile(`^(?:([A-Za-z.,-]+) )?\*-\*-(\*|\d+)(?: (\*|\d+(?:/\d+)?)(?::(\*|\d+(?:/\d+)?)(?::0*)?)?)?$`)
+	clock   = regexp.MustCompile(`^(?:([A-Za-z.,-]+) )?(\d+):(\d+)(?::0*)?$`)
 	weekday = regexp.MustCompile(`(?i)^(mon|tue|wed|thu|fri|sat|sun)[a-z]*(?:(\.\.|,|-)(mon|tue|wed|thu|fri|sat|sun)[a-z]*)?$`)
 )
 
