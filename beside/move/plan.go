@@ -133,11 +133,12 @@ type Plan struct {
 	// Shown is a path of the source as comments of the output have it; nil: as it is.
 	Shown func(path string) string
 
-	left  []Left
-	more  int // of which left has no room
-	names names
-	kinds names           // kinds have names of their own
-	gone  map[string]bool // what Settle has taken out in this round
+	left     []Left
+	more     int // of which left has no room
+	names    names
+	kinds    names               // kinds have names of their own
+	bySource map[string]*Service // while a text is written
+	gone     map[string]bool     // what Settle has taken out in this round
 }
 
 // Leave records that something was not taken over.

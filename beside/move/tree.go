@@ -103,10 +103,23 @@ func (t *Tree) Target(path string) string {
 	if err != nil {
 		return path
 	}
-	if rest, is := strings.CutPrefix(full, t.Root+"/"); is && t.Root != "/" {
-		return "/" + rest
+	if t.Root == "/" {
+		return full
+	}
+	for _, path := range []string{full, real(full)} { // a person may name the root by a link
+		if rest, is := strings.CutPrefix(path, t.Root+"/"); is {
+			return "/" + rest
+		}
 	}
 	return full
+}
+
+// real is a path without symbolic links, or as it is where that cannot be told.
+func real(path string) string {
+	if r, err := filepath.EvalSymlinks(path); err == nil {
+		return r
+	}
+	return path
 }
 
 // Source is where a path of the container lies here.
@@ -118,12 +131,12 @@ func (t *Tree) Read(path string) ([]byte, error) {
 	if t.read++; t.read > maxFiles {
 		return nil, fmt.Errorf("import reads at most %d files; import the source in parts", maxFiles)
 	}
-	real, err := t.inside(path)
+	at, err := t.inside(path)
 	if err != nil {
 		return nil, err
 	}
 	// A FIFO must not keep import waiting for a writer.
-	f, err := os.OpenFile(real, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(at, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, plain(err)
 	}
@@ -147,11 +160,11 @@ func (t *Tree) Read(path string) ([]byte, error) {
 
 // List are the names in a directory of the tree, sorted.
 func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
-	real, err := t.inside(dir)
+	at, err := t.inside(dir)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(real, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(at, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, plain(err)
 	}
@@ -170,11 +183,11 @@ func (t *Tree) List(dir string) ([]fs.DirEntry, error) {
 // Has tells whether there is something by a path of the tree, and whether that is a
 // directory. Symbolic links are followed.
 func (t *Tree) Has(path string) (there, dir bool) {
-	real, err := t.inside(path)
+	at, err := t.inside(path)
 	if err != nil {
 		return false, false
 	}
-	info, err := os.Stat(real)
+	info, err := os.Stat(at)
 	return err == nil, err == nil && info.IsDir()
 }
 

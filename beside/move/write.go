@@ -2,6 +2,7 @@ package move
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,6 +38,10 @@ func (p *Plan) text() ([]byte, error) {
 		}
 		add(top, "boot", list, "")
 	}
+	p.bySource = map[string]*Service{}
+	for _, s := range slices.Backward(p.Services) {
+		p.bySource[s.Source] = s
+	}
 	for _, section := range []string{"gateways", "services"} {
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, s := range p.Services {
@@ -52,10 +57,15 @@ func (p *Plan) text() ([]byte, error) {
 	fmt.Fprintf(&out, "# What rlminit supervises in this container. rlminit import wrote it, from %s.\n", p.From)
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
-	if err := e.Encode(top); err != nil {
+	if err := errors.Join(e.Encode(top), e.Close()); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), e.Close()
+	// An empty line between services. A text has none of these: it is on one line.
+	spaced := bytes.ReplaceAll(out.Bytes(), []byte("\n  # from "), []byte("\n\n  # from "))
+	for _, section := range []string{"boot", "gateways", "services"} {
+		spaced = bytes.Replace(spaced, []byte("\n"+section+":\n\n"), []byte("\n"+section+":\n"), 1)
+	}
+	return spaced, nil
 }
 
 // body is the mapping of a service.
@@ -80,12 +90,12 @@ func (p *Plan) body(s *Service) *yaml.Node {
 // itself and without those that are not in the plan.
 func (p *Plan) named(s *Service, sources []string) (names []string) {
 	for _, source := range sources {
-		if other := p.Find(source); other != nil && other != s && !other.Kind && !slices.Contains(names, other.Name) {
+		if other := p.bySource[source]; other != nil && other != s && !other.Kind {
 			names = append(names, other.Name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // origin is the comment above a service.

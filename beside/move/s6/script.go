@@ -60,7 +60,6 @@ func (r *reader) script(path string, s *move.Service) []string {
 // call is a program of s6 that a script calls, and what is to be done about it.
 type call struct {
 	name   *regexp.Regexp
-	what   string
 	reason move.Reason
 	why    string
 }
@@ -71,11 +70,12 @@ func named(pattern string) *regexp.Regexp {
 
 // calls are looked for in each line that is no comment.
 var calls = []call{
-	{named(`s6-setuidgid|s6-applyuidgid|s6-envuidgid|su-exec|gosu|setuidgid`), "", move.Rights, "it needs root to change the user; the service has its user already (key user), so take the word and the user out of the line"},
-	{named(`s6-svc|s6-svstat|s6-svwait|s6-svok|s6-svlink|s6-rc`), "", move.Near, "it asks s6's own directories; make links of these names by rlminit install-compat, or write rlminit start, stop, status; a service that commands others needs control: true"},
-	{named(`s6-svscanctl|/run/s6/basedir/bin/halt|s6-linux-init-shutdown`), "", move.NoEqual, "s6's own stop is not there; write rlminit shutdown in a service with control: true, or main: {exit_on: NAME}"},
-	{named(`s6-notifyoncheck|s6-log|s6-fdholder-[a-z-]+|s6-ipcserver[a-z-]*|s6-tcpserver[a-z0-9-]*|s6-sudo[a-z]*|s6-softlimit|s6-envdir|s6-maximumtime`), "", move.Near, "the image must keep the package s6, which has this program"},
-	{regexp.MustCompile(`(/run/s6/container_environment|/etc/s6-overlay/(?:env|s6-container-environment)|/var/run/s6/container_environment)`), "", move.NoEqual, "variables are not passed on by files there; write the key environment, or an env_file that the script writes and the services name"},
+	{named(`s6-setuidgid|s6-applyuidgid|s6-envuidgid|su-exec|gosu|setuidgid`), move.Rights, "it needs root to change the user; the service has its user already (key user), so take the word and the user out of the line"},
+	{named(`(?:/\S*/)?with-contenv`), move.Near, "a service has the container's variables anyway; take the word out of the line"},
+	{named(`s6-svc|s6-svstat|s6-svwait|s6-svok|s6-svlink|s6-rc`), move.Near, "it asks s6's own directories; make links of these names by rlminit install-compat, or write rlminit start, stop, status; a service that commands others needs control: true"},
+	{named(`s6-svscanctl|/run/s6/basedir/bin/halt|s6-linux-init-shutdown`), move.NoEqual, "s6's own stop is not there; write rlminit shutdown in a service with control: true, or main: {exit_on: NAME}"},
+	{named(`s6-notifyoncheck|s6-log|s6-fdholder-[a-z-]+|s6-ipcserver[a-z-]*|s6-tcpserver[a-z0-9-]*|s6-sudo[a-z]*|s6-softlimit|s6-envdir|s6-maximumtime`), move.Near, "the image must keep the package s6, which has this program"},
+	{regexp.MustCompile(`(/run/s6/container_environment|/etc/s6-overlay/(?:env|s6-container-environment)|/var/run/s6/container_environment)`), move.NoEqual, "variables are not passed on by files there; write the key environment, or an env_file that the script writes and the services name"},
 }
 
 // calls names what a script calls and cannot have here, each once, and takes the user that

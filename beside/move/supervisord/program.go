@@ -97,7 +97,11 @@ func (r *reader) fill(to *move.Service, s *section, names map[string]string, say
 		leave(value{at: s.at}, move.Invalid, "command", "the program has none; write one")
 	}
 	k.Set("command", command)
-	k.Add("working_dir", text("directory"))
+	if dir := text("directory"); dir != "" {
+		k.Set("working_dir", dir)
+	} else {
+		k.Add("working_dir", r.dir)
+	}
 	if mask := text("umask"); mask != "" {
 		k.Set("umask", mask)
 	} else {

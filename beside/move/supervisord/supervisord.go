@@ -19,8 +19,9 @@ type reader struct {
 	sections []*section
 	files    []string
 	failed   error
-	user     string // of [supervisord]
+	user     string // of [supervisord], as the next two
 	umask    string
+	dir      string
 	rank     map[*move.Service][2]int // the priorities of a service's group and of itself
 }
 
@@ -86,6 +87,8 @@ func (r *reader) ofSupervisord(key string, v value, here string) {
 		r.user = text
 	case key == "umask":
 		r.umask = text
+	case key == "directory":
+		r.dir = text
 	case key == "environment":
 		env, err := variables(text)
 		if err != nil {
