@@ -74,7 +74,8 @@ var calls = []call{
 	{named(`(?:/\S*/)?with-contenv`), move.Near, "a service has the container's variables anyway; take the word out of the line"},
 	{named(`s6-svc|s6-svstat|s6-svwait|s6-svok|s6-svlink|s6-rc`), move.Near, "it asks s6's own directories; make links of these names by rlminit install-compat, or write rlminit start, stop, status; a service that commands others needs control: true"},
 	{named(`s6-svscanctl|/run/s6/basedir/bin/halt|s6-linux-init-shutdown`), move.NoEqual, "s6's own stop is not there; write rlminit shutdown in a service with control: true, or main: {exit_on: NAME}"},
-	{named(`s6-notifyoncheck|s6-log|s6-fdholder-[a-z-]+|s6-ipcserver[a-z-]*|s6-tcpserver[a-z0-9-]*|s6-sudo[a-z]*|s6-softlimit|s6-envdir|s6-maximumtime`), move.Near, "the image must keep the package s6, which has this program"},
+	{named(`s6-notifyoncheck`), move.Near, "it polls until the service is ready; write ready: {tcp: …} or {exec: […]}, and take it out of the line, or keep the package s6 in the image"},
+	{named(`s6-log|s6-fdholder-[a-z-]+|s6-ipcserver[a-z-]*|s6-tcpserver[a-z0-9-]*|s6-sudo[a-z]*|s6-softlimit|s6-envdir|s6-maximumtime`), move.Near, "the image must keep the package s6, which has this program"},
 	{regexp.MustCompile(`(/run/s6/container_environment|/etc/s6-overlay/(?:env|s6-container-environment)|/var/run/s6/container_environment)`), move.NoEqual, "variables are not passed on by files there; write the key environment, or an env_file that the script writes and the services name"},
 }
 
