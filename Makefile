@@ -104,6 +104,7 @@ explore: go ## every graph of three services, of four daemons without a ring, an
 	$(GO) test ./supervise/loop -run '^TestSimulation$$' -simulations 10000 -timeout 0 -v
 	$(GO) test ./supervise/loop -run '^TestSimulationOfProfiles$$' -simulations 10000 -timeout 0 -v
 	$(GO) test ./supervise -run '^TestKindsInEveryGraph$$' -everykind -v
+	$(GO) test ./logs/forward -run NumbersInAnyOrder -rounds 200 -parallel 16 -timeout 0 -v
 	EXPLORE_LONG=1 $(GO) test ./plan/apply -run NeverAHalf -timeout 0 -v
 	EXPLORE_LONG=1 $(GO) test ./journal -run EveryCrash -timeout 0 -v
 

@@ -191,8 +191,13 @@ func readFile(path string, limit int, trustNobody bool) ([]byte, error) {
 
 // trustDir holds a directory of the configuration to the rule of its files: who
 // may write it can rename them. A sticky one, such as /tmp, keeps root's files.
-func trustDir(path string) error {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func trustDir(path string) error { return trust(path, unix.O_RDONLY|unix.O_DIRECTORY, true) }
+
+// OnlyRoots returns an error unless root alone could have written what lies at a path.
+func OnlyRoots(path string) error { return trust(path, unix.O_PATH, false) }
+
+func trust(path string, flags int, sticky bool) error {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
@@ -201,7 +206,7 @@ func trustDir(path string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	if st.Mode&unix.S_ISVTX != 0 {
+	if sticky && st.Mode&unix.S_ISVTX != 0 {
 		st.Mode &^= 0o022
 	}
 	return trusted(fd, path, st)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -98,7 +99,7 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if out.Policy.Supervisor, err = k.supervisor(&out.Policy); err != nil {
 		return out, fmt.Errorf("cannot start: %w", err)
 	}
-	if err := k.profiles(&out.Policy); err != nil {
+	if err := cmp.Or(k.profiles(&out.Policy), k.page(&out.Policy)); err != nil {
 		return out, fmt.Errorf("cannot start: %w", err)
 	}
 	k.noteUnlimited()
@@ -197,7 +198,7 @@ func (k *compiler) noteUnlimited() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.config.Services)) {
-		if unmet(k.config.Services[name].Limits) {
+		if unmet(k.config.Services[name].Limits) && (name != PageService || k.config.Page == nil) { // whose limit nobody asked for
 			names = append(names, name)
 		}
 	}

@@ -52,6 +52,7 @@ type Config struct {
 
 	Apply   []ApplyRule    // nil: who may command may apply plans
 	Metrics service.Socket // where they can be scraped; no network: nowhere
+	Page    *Page          // nil: there is none
 
 	Main     Main
 	Gateway  *Gateway                       // nil: no profiles

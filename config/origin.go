@@ -54,11 +54,13 @@ func linesOf(top document.Node, last int32) (lines map[string]document.Block, se
 	}
 	keys := top.Blocks(last)
 	lines = top.Get("services").Blocks(keys["services"].Last)
-	if main, there := keys["main"]; there {
-		if lines == nil {
-			lines = map[string]document.Block{}
+	for _, section := range []string{MainService, PageService} { // each of which is a service
+		if block, there := keys[section]; there {
+			if lines == nil {
+				lines = map[string]document.Block{}
+			}
+			lines[section] = block
 		}
-		lines["main"] = main
 	}
 	return lines, keys["services"]
 }

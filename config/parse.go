@@ -25,6 +25,7 @@ func Parse(b Bundle, env Lookup) (*Config, Faults) {
 	for _, f := range b.Files[1:] {
 		p.serviceFile(f)
 	}
+	p.pageService()
 	p.checkSet()
 	p.ownUser()
 	p.faults.Sort()
@@ -80,6 +81,7 @@ type parser struct {
 	lookup   Lookup // env and RLMINIT_HOME
 	faults   Faults
 	declared map[string]declaration
+	pageAt   document.Node // the section page, where the configuration has one
 
 	kinds      bool // there is a section gateways
 	beforePUID bool // what remap names counts more than PUID and PGID
@@ -149,6 +151,7 @@ func (p *parser) fields(readAll *string) document.Fields {
 				"zombies":         document.Int(&c.Jobs.Guards.Zombies, 0, 100000),
 			}.Read,
 		}.Read,
+		"page":     p.page,
 		"hooks":    p.hooks,
 		"main":     p.main,
 		"gateway":  p.gateway,

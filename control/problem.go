@@ -208,9 +208,12 @@ func WrongUser(caller, services uint32) *Problem {
 		caller, services, services)
 }
 
-// TaggedCaller refuses a service that tries to command its supervisor, exit
-// code 5.
-func TaggedCaller(name string) *Problem {
+// TaggedCaller refuses a service that asks its supervisor for more than its definition
+// allows, exit code 5. may is its level of control; "": none.
+func TaggedCaller(name, may string) *Problem {
+	if may != "" {
+		return NotPermitted("permission denied: %s is a supervised service and may not do this: it has \"control: %s\"", name, may)
+	}
 	return NotPermitted("permission denied: %s is a supervised service and may read its own status only; add \"control: true\" to its definition", name)
 }
 

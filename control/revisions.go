@@ -26,6 +26,8 @@ type PlanRequest struct {
 	// recorded: the source is not clean, or a secret cannot be read.
 	Unclean string `json:"unclean,omitempty"`
 	Unread  string `json:"unread,omitempty"`
+	// Propose: the plan is to wait for approval, and can be applied for longer.
+	Propose bool `json:"propose,omitempty"`
 }
 
 // Planned is its answer: the plan, byte for byte as it is to be applied.
@@ -43,7 +45,7 @@ type Gating struct {
 
 // ApplyRequest is the body of POST /v1/apply.
 type ApplyRequest struct {
-	Plan        string                       `json:"plan"`
+	Plan        string                       `json:"plan"`    // "": the one that waits under that hash, with its secrets
 	Approve     string                       `json:"approve"` // the plan's hash
 	By          string                       `json:"by,omitempty"`
 	AllowDelete bool                         `json:"allow_delete,omitempty"`

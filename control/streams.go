@@ -42,6 +42,9 @@ func (c *Client) Events(ctx context.Context, q EventQuery, each func(Event) erro
 			query[key] = all
 		}
 	}
+	if q.After > 0 {
+		query.Set("after", strconv.FormatUint(q.After, 10))
+	}
 	if q.Last != nil {
 		query.Set("n", strconv.Itoa(*q.Last))
 	}
@@ -82,8 +85,7 @@ type LogOptions struct {
 	Lines  int // the last so many; negative: all
 	Since  time.Time
 	Follow bool
-	// Redacted has *** in the place of what the service was given as secrets. Of one
-	// service, and not followed.
+	// Redacted has *** in the place of what services were given as secrets.
 	Redacted bool
 }
 

@@ -497,7 +497,7 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 var RecordTypes = []string{
 	"apply_refused", "boot_begun", "boot_ended", "booted", "found", "gone", "hooks_set",
 	"job_completed", "job_failed", "job_rolled_back", "job_started", "job_submitted", "job_validated",
-	"notes_lost", "oom_outlived", "oom_seen", "operation", "operation_ended", "plan_refused",
+	"notes_lost", "oom_outlived", "oom_seen", "operation", "operation_ended", "plan_proposed", "plan_refused", "plan_withdrawn",
 	"profile_adopted", "profile_changed", "profile_created", "profile_deleted",
 	"profile_purged", "profile_renamed", "profile_user", "revision_begun", "revision_ended",
 	"revision_resumed", "revision_step", "revision_turned", "schedule_set", "schedule_skipped",
@@ -520,6 +520,7 @@ type EventQuery struct {
 	Types        []string // none: all
 	Names        []string // of services or profiles; none: all
 	Last         *int     // of those that there are, the last so many; nil: all
+	After        uint64   // those of a higher seq: with it a reader goes on where it was; 0: all
 	Follow       bool     // also those to come
 }
 

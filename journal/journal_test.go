@@ -294,6 +294,18 @@ func TestTheLastRecordsAreReadFromTheEnd(t *testing.T) {
 		t.Errorf("%d records of a service, the long one among them", len(all))
 	}
 
+	// Who goes on after a record gets the others once each, and reads no earlier segment.
+	everything := read(Query{Types: []string{"text"}})
+	for _, at := range []int{0, 199, 200, 298, 299} {
+		var seen struct{ Seq uint64 }
+		if err := json.Unmarshal([]byte(everything[at]), &seen); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(Query{Types: []string{"text"}, After: seen.Seq}); !slices.Equal(got, everything[at+1:]) {
+			t.Errorf("after record %d there are %d, and should be %d", at, len(got), len(everything)-at-1)
+		}
+	}
+
 	// Damage at the end and in the midst hides none of the others.
 	o.Close()
 	segments, _ := filepath.Glob(filepath.Join(path, Dir, "*.jsonl"))

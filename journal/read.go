@@ -107,6 +107,11 @@ func (r *reader) pass(ctx context.Context) error {
 		return err
 	}
 	begin := 0
+	for i, s := range all { // whoever goes on need not read again what was before
+		if head := headSeq(s); r.name == "" && head > 0 && head <= r.query.After {
+			begin = i
+		}
+	}
 	if i := slices.IndexFunc(all, func(s segment) bool { return s.name == r.name }); i >= 0 {
 		begin = i + 1
 	} else if r.name != "" && r.last > 0 { // it was retired: go on after what was seen

@@ -37,6 +37,7 @@ type cursor struct {
 	after           string // files rotated after fd's have names greater than this
 	at              int64  // in the file
 	files           int    // how many were opened, or begun anew
+	leaving         func() // called before a file is left for the next one; may be nil
 	since           string // lines older than this are skipped, as RFC 3339
 
 	queue fromMemory
@@ -326,6 +327,9 @@ func (k *cursor) nextFile() (bool, error) {
 			}
 		}
 		if fd >= 0 {
+			if k.leaving != nil {
+				k.leaving()
+			}
 			k.close()
 			k.fd, k.packed, k.after, k.at = fd, packed(name), nameAfter(name), 0
 			k.files++

@@ -44,14 +44,17 @@ const headMost = 64
 type Lines struct {
 	feed  *Feed
 	k     cursor
-	at    Position
+	at    Position // the latest that was asked for, or the end of the file before
+	of    int      // k.files when it was made
 	gone  bool
-	found bool // at is what k has
+	found bool // k is where at was, or beyond
 }
 
 // Lines begins at a place. Nothing is opened yet.
 func (f *Feed) Lines(source Source, at Position) *Lines {
-	return &Lines{feed: f, at: at, k: cursor{ctx: context.Background(), home: f.home, source: source, follow: true, fd: -1}}
+	l := &Lines{feed: f, at: at, k: cursor{ctx: context.Background(), home: f.home, source: source, follow: true, fd: -1}}
+	l.k.leaving = func() { l.at = l.Position() }
+	return l
 }
 
 // Next is the next line, with its newline if it has one; nil: there is none by now. It is
@@ -63,12 +66,8 @@ func (l *Lines) Next() ([]byte, error) {
 		}
 		l.found = true
 	}
-	files := l.k.files
 	more, err := l.k.next()
 	l.gone, l.k.queue.missed = l.gone || l.k.queue.missed, false
-	if files != l.k.files {
-		l.at.Inode = 0 // of another file
-	}
 	if err != nil || !more {
 		return nil, err
 	}
@@ -133,6 +132,7 @@ func (l *Lines) open(dir int, name string) bool {
 	k := &l.k
 	k.close()
 	k.fd, k.packed, k.at, k.after = fd, isPacked, l.at.At, nameAfter(name)
+	l.of = k.files
 	return true
 }
 
@@ -171,7 +171,8 @@ func identity(fd int, isPacked bool, heads int) (inode, head uint64, size int64)
 	return inode, h.Sum64(), st.Size
 }
 
-// Position is the place after the last line that Next gave.
+// Position is the place after the last line that Next gave. It names the file of that line,
+// also where the next file is open by now.
 func (l *Lines) Position() Position {
 	k := &l.k
 	if !l.found {
@@ -182,13 +183,24 @@ func (l *Lines) Position() Position {
 		return l.at
 	}
 	at := max(k.at-int64(len(k.buf)), 0)
+	if at == 0 {
+		return l.at // nothing tells this file from others yet: its inode is used again
+	}
 	heads := int(min(at, headMost))
-	if l.at.Inode == 0 || l.at.Heads < heads {
+	if l.of != k.files || l.at.Heads < heads {
 		inode, head, _ := identity(k.fd, k.packed, heads)
-		l.at = Position{Inode: inode, Head: head, Heads: heads}
+		l.at, l.of = Position{Inode: inode, Head: head, Heads: heads}, k.files
 	}
 	l.at.At, l.at.After = at, k.after
 	return l.at
+}
+
+// Start is the place before the first line of the file that the last line is of. Its Inode
+// is 0 if that line is in no file.
+func (l *Lines) Start() Position {
+	p := l.Position()
+	p.At = 0
+	return p
 }
 
 // Rest lets go of the file, and of all that was read ahead: the next Next opens it again.

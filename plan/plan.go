@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gowebpki/jcs"
+
+	"rlminit/control"
 )
 
 // Version is that of a plan's format.
@@ -67,15 +69,7 @@ type Rule struct {
 }
 
 // Summary counts.
-type Summary struct {
-	Create   int `json:"create"`
-	Update   int `json:"update"`
-	Start    int `json:"start"`
-	Stop     int `json:"stop"`
-	Delete   int `json:"delete"`
-	Restarts int `json:"restarts"` // processes that are replaced
-	Profiles int `json:"profiles"` // that are declared
-}
+type Summary = control.PlanSummary
 
 // Sum counts the changes of a plan.
 func Sum(changes []Change, declared int) Summary {

@@ -128,11 +128,12 @@ func TestPortsThatOthersHave(t *testing.T) {
 func TestPortsOfAConfiguration(t *testing.T) {
 	c, faults := config.Parse(config.Bundle{Path: "/c", Files: []config.File{{Name: "c", Data: []byte(`version: 1
 metrics: {listen: "tcp:127.0.0.1:9100"}
+page: {listen: "127.0.0.1:9118", token: {file: /t}}
 gateway: {command: [a]}
 services:
   web: {command: [a], sockets: [{listen: "tcp6:[::1]:9301"}, {listen: "udp:127.0.0.1:9302"}, {listen: "unix:/x"}]}
 `)}}}, nil)
-	want := map[int]string{9100: "metrics.listen", 9301: `service "web"`}
+	want := map[int]string{9100: "metrics.listen", 9118: "page.listen", 9301: `service "web"`}
 	if got := SettingsOf(c).Held; len(faults) > 0 || !maps.Equal(got, want) {
 		t.Errorf("%v: got %v, want %v", faults, got, want)
 	}

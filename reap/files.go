@@ -12,14 +12,14 @@ import (
 
 // whose is the user that a request names: the policy's, or one of a profile.
 func (o *commands) whose(m *wire.Spawn) (wire.Identity, *refusal) {
-	profiles := &o.policy.Profiles
+	who, has := o.policy.Profiles.Identity(m.UID)
 	switch {
 	case m.UID == 0:
 		return o.policy.User, nil
-	case !profiles.Has(m.UID) || !o.place.root:
+	case !has || !o.place.root:
 		return wire.Identity{}, &refusal{wire.StepPolicy, unix.EPERM, "uid " + say.Number(int(m.UID)) + " is not in profile_users, as of the container's start"}
 	}
-	return wire.Identity{UID: m.UID, GID: m.UID, Groups: profiles.Groups}, nil
+	return who, nil
 }
 
 const (

@@ -90,7 +90,7 @@ func (d *Definition) Fields() document.Fields {
 		"enabled":     document.Bool(&d.Enabled),
 		"schedule":    readSchedule(&d.Schedule),
 		"schedules":   schedules(&d.Schedules),
-		"control":     document.Bool(&d.Control),
+		"control":     control(&d.Control),
 		"requires":    serviceNames(&d.Requires),
 		"wants":       serviceNames(&d.Wants),
 		"after":       serviceNames(&d.After),

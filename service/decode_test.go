@@ -84,7 +84,7 @@ secrets: {TOKEN: {file: /run/secrets/token}}
 			"TOKEN": {File: "/run/secrets/token"},
 		},
 		EnvFile: []string{"/etc/app.env", "?/etc/app.local.env"},
-		Type:    Oneshot, Enabled: true, Control: true,
+		Type:    Oneshot, Enabled: true, Control: ControlAll,
 		Requires: []string{"db"}, Wants: []string{"cache"}, After: []string{"gateway-alice"},
 		Restart: Restart{
 			Policy: RestartOnFailure, Delay: 200 * time.Millisecond, Factor: 1.5, MaxDelay: time.Minute, Jitter: 0.5,

@@ -41,7 +41,7 @@ type Definition struct {
 	// Schedules are commands that are run as jobs beside the service, by name, while it is
 	// to run.
 	Schedules map[string]Recurring
-	Control   bool // may command the control socket
+	Control   Control // what it may ask of the control socket
 
 	Requires, Wants, After []string
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,7 +32,7 @@ func Encode(d *Definition) []byte {
 	e.word(true, "enabled", strconv.FormatBool(d.Enabled))
 	e.schedule(d.Schedule)
 	e.schedules(d.Schedules)
-	e.word(true, "control", strconv.FormatBool(d.Control))
+	e.word(true, "control", cmp.Or(string(d.Control), "false"))
 	e.word(true, "requires", list(d.Requires))
 	e.word(true, "wants", list(d.Wants))
 	e.word(true, "after", list(d.After))

@@ -90,7 +90,7 @@ func (r random) definition() *Definition {
 	d := Default("gateway-alice")
 	d.Command = append([]string{"prog"}, r.texts()...)
 	d.Umask = uint32(r.IntN(0o1000))
-	d.Enabled, d.Control = r.maybe(), r.maybe()
+	d.Enabled, d.Control = r.maybe(), controls[r.IntN(len(controls))]
 	d.Type = []Type{Daemon, Oneshot}[r.IntN(2)]
 	if r.maybe() {
 		d.Profile, d.Port = "alice", 9200+r.IntN(600)

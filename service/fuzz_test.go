@@ -54,7 +54,7 @@ func FuzzOverride(f *testing.F) {
 		if len(faults) > 0 {
 			return
 		}
-		same := d.User == "" && d.Group == "" && d.Groups == nil && !d.Control && reflect.DeepEqual(d.Sandbox, base.Sandbox) &&
+		same := d.User == "" && d.Group == "" && d.Groups == nil && d.Control == ControlNone && reflect.DeepEqual(d.Sandbox, base.Sandbox) &&
 			d.Profile == "alice" && d.Name == base.Name && d.Sockets == nil
 		if !same || d.Limits.Pids > 50 || d.Limits.Rlimits[1].Hard > 20 {
 			t.Errorf("a profile got more than it had: %+v", d)

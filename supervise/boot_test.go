@@ -292,6 +292,7 @@ func TestReloadNamesEveryKey(t *testing.T) {
 		"profile_users":   {"profile_users: 41000-44999", restart},
 		"groups_of":       {"groups_of: [/var/run/docker.sock]", restart},
 		"metrics":         {`metrics: {listen: "tcp:127.0.0.1:9100"}`, restart},
+		"page":            {`page: {listen: "unix:/p", user: 4711}`, restart},
 		"main":            {"main: {command: [main]}", restart},
 		"remap":           {`remap: {uid: ["4711"]}`, restart},
 		"own":             {"own: [cache]", restart},
@@ -337,7 +338,7 @@ func TestReloadNamesEveryKey(t *testing.T) {
 		if key == "user" {
 			text = base + change.line + "\n"
 		}
-		if got := notes(text); len(got) != 1 || !strings.HasPrefix(got[0], key+" changed") || !strings.Contains(got[0], change.says) {
+		if got := notes(text); len(got) != 1 || !strings.HasPrefix(strings.Replace(got[0], "page.user", "page", 1), key+" changed") || !strings.Contains(got[0], change.says) {
 			t.Errorf("of %s it says %q", key, got)
 		}
 	}

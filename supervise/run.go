@@ -211,7 +211,7 @@ func (s *supervisor) assemble() (err error) {
 	s.Registry = registry.New(defining{s.backend, &s.loop.Services}, s.Volume, p.Settings, s.slots, s.Memory.Table)
 	s.backend.Registry = s.Registry
 	s.Volume.Given = volume.Given{
-		Config: p.Config, User: p.Policy.User.UID, Held: s.Tier1.Held, Send: s.Tier1.Send, BootID: s.Memory.BootID,
+		Config: p.Config, User: p.Policy.User.UID, Page: p.Policy.Profiles.Page, Held: s.Tier1.Held, Send: s.Tier1.Send, BootID: s.Memory.BootID,
 		Files: func() (*rights.User, profiles.Owners) { return p.User, p.ProfileUsers() },
 		Box:   &serve.Revised{Backend: s.backend}, Recall: s.loop.Commands.Recall, Look: s.Registry.Look,
 		Took: s.tookVolume, Lost: func() { s.Jobs.Use(s.Volume.Journal.JobRecords()); s.Registry.Look() }, // which ends all profiles: another container runs them

@@ -140,10 +140,19 @@ type Profiles struct {
 	Auto      bool     // a profile gets one; else those that have one give it back
 	Groups    []uint32 // supplementary, of all of them
 	Why       string   // there are none; or "user: auto" is not asked for
+	Page      uint32   // the uid of the page, and the gid of that number; 0: it has none of its own
 }
 
 // Has tells whether a uid is one of them.
 func (p *Profiles) Has(uid uint32) bool { return p.Low != 0 && p.Low <= uid && uid <= p.High }
+
+// Identity is who a process with a uid of theirs, or of the page, is; false: nobody.
+func (p *Profiles) Identity(uid uint32) (id Identity, has bool) {
+	if id = (Identity{UID: uid, GID: uid}); p.Has(uid) {
+		id.Groups = p.Groups
+	}
+	return id, p.Has(uid) || uid != 0 && uid == p.Page
+}
 
 // Identity is a user as a process gets it.
 type Identity struct {
@@ -219,6 +228,7 @@ func (p *Policy) fields(c *coder.Coder) {
 	c.Bool(&p.Profiles.Auto)
 	c.U32s(&p.Profiles.Groups)
 	c.Str(&p.Profiles.Why)
+	c.U32(&p.Profiles.Page)
 	c.Bool(&p.Enclosed)
 	c.Strings(&p.Opened)
 	c.Str(&p.Published)

@@ -20,9 +20,10 @@ func applyVerb(t *terminal) *cobra.Command {
 	var g gating
 	ask := control.ApplyRequest{}
 	cmd := &cobra.Command{
-		Use:   "apply PLAN",
+		Use:   "apply [PLAN]",
 		Short: "carry out an approved plan",
-		Long: `Carries out exactly what rlminit plan --out wrote, if --approve is its hash.
+		Long: `Carries out exactly what rlminit plan --out wrote, if --approve is its hash;
+without PLAN, the plan of that hash that waits for approval (plan --propose).
 Changes without a restart come first, then restarts, one after the other, then
 stops, and deletions last, when all else is healthy. Each service must be ready,
 and stay so for --steady. If one dies, restarts or becomes unhealthy before
@@ -34,11 +35,16 @@ works again. An apply goes on if this command is interrupted, or if it has ended
 with 12 because of the volume; rlminit revisions shows how it ended.`,
 		Example: `  rlminit apply plan.json --approve sha256:4f0c… --by "alice, in review 512"
   rlminit apply plan.json --approve "$HASH" --allow-delete --steady 5s --exit-zero`,
-		Args: exactly("PLAN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := readInput(t, args[0], plan.MaxSize)
-			if err != nil {
-				return err
+		Args: between(0, 1, "PLAN"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) == 0 && ask.Approve == "" {
+				return misused(cmd, "PLAN is missing")
+			}
+			var text []byte
+			if len(args) > 0 {
+				if text, err = readInput(t, args[0], plan.MaxSize); err != nil {
+					return err
+				}
 			}
 			ask.Plan, ask.Request, ask.Gating = string(text), rand.Text(), g.gating()
 			var unread error

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"rlminit/config"
 )
 
 // besidePrefix is what the name of a program begins with that is a verb of its own.
@@ -89,25 +91,10 @@ const besideAt = "beside"
 // runBeside has a program take the place of this one.
 func runBeside(path string, args []string) error {
 	for _, at := range []string{filepath.Dir(path), path} {
-		if err := onlyRoots(at); err != nil {
+		if err := config.OnlyRoots(at); err != nil {
 			return fmt.Errorf("cannot run %s: %w", path, err)
 		}
 	}
 	argv := append([]string{filepath.Base(path)}, args...)
 	return fmt.Errorf("cannot run %s: %w", path, unix.Exec(path, argv, os.Environ()))
-}
-
-// onlyRoots returns an error unless root alone can change what lies there.
-func onlyRoots(path string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return err
-	}
-	if st.Uid != 0 {
-		return fmt.Errorf("%s belongs to uid %d; only what root owns is run: chown root %s", path, st.Uid, path)
-	}
-	if st.Mode&0o022 != 0 {
-		return fmt.Errorf("%s can be written to by others than root: chmod go-w %s", path, path)
-	}
-	return nil
 }

@@ -76,7 +76,7 @@ func TestVerbsBesideTheBinary(t *testing.T) {
 			if err := other(path); err != nil {
 				t.Fatal(err)
 			}
-			if out, code := run("mine"); code != 1 || !strings.HasPrefix(out, "rlminit: cannot run "+at("rlminit-mine")+": "+path+" ") {
+			if out, code := run("mine"); code != 1 || !strings.HasPrefix(out, "rlminit: cannot run "+at("rlminit-mine")+": cannot trust "+path+": ") {
 				t.Errorf("what others can change was run: %q, exit code %d", out, code)
 			}
 			_, _ = os.Chmod(path, 0o755), os.Chown(path, 0, 0)

@@ -176,7 +176,13 @@ var recordWords = map[string]func(line []byte) string{
 		}[r.Outcome]
 		return fmt.Sprintf("revision %d %s", r.Revision, cmp.Or(how, "ended: "+string(r.Outcome)))
 	}),
-	apply.TypeRefused:     words(func(r apply.RecordedRefusal) string { return "apply was refused" + refusalWords(r) }),
+	apply.TypeRefused: words(func(r apply.RecordedRefusal) string { return "apply was refused" + refusalWords(r) }),
+	apply.TypeProposed: words(func(r apply.RecordedProposal) string {
+		return "plan " + r.Hash + " waits for approval" + bracketed(r.By, byUID(&r.UID))
+	}),
+	apply.TypeWithdrawn: words(func(r apply.RecordedProposal) string {
+		return "plan " + r.Hash + " was withdrawn" + bracketed(r.By, byUID(&r.UID))
+	}),
 	apply.TypePlanRefused: words(func(r apply.RecordedRefusal) string { return "plan was refused" + refusalWords(r) }),
 }
 

@@ -42,6 +42,7 @@ func TestJSONReference(t *testing.T) {
 		control.Session{},
 		control.Hook{},
 		jobs.Threshold{},
+		control.ProposedPlan{},
 		control.Revision{},
 		control.Drift{},
 		control.Health{},

@@ -22,7 +22,7 @@ import (
 
 func planVerb(t *terminal) *cobra.Command {
 	var ask declaredSet
-	var out string
+	var out, by string
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
@@ -34,32 +34,27 @@ declare the configuration too. Nothing is changed.
 
 --out writes the plan to a file for rlminit apply. Apply carries out exactly
 that plan if its hash is approved, within an hour, and only if nobody has
-changed what the plan starts from. The plan has digests in place of secrets.`,
+changed what the plan starts from. The plan has digests in place of secrets.
+
+--propose has it wait for somebody's approval, for a day, also over restarts of
+the container: rlminit plan proposed lists such plans, rlminit apply --approve
+HASH applies one, and so does who may by the web page. The values of its secrets
+wait with it, where no service can read them. A plan of the configuration cannot
+wait, for root alone may apply it.`,
 		Example: `  rlminit plan -f agents.yaml
   rlminit plan -f agents.yaml --source "$(git rev-parse HEAD)" --require-clean --out plan.json
+  rlminit plan -f agents.yaml --propose --by "bob, for more memory"
   rlminit plan -f alice.yaml --scope profile/alice --detailed-exitcode`,
-		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownVerb(cmd, args[0])
+			}
 			if ask.file == "" {
 				return misused(cmd, "-f FILE is missing")
 			}
-			text, err := ask.plan(cmd.Context(), t)
+			p, err := ask.made(cmd.Context(), t, out, by)
 			if err != nil {
 				return err
-			}
-			p, err := plan.Read([]byte(text))
-			if err != nil {
-				return control.Failed("%v; is the rlminit that runs of another version?", err)
-			}
-			if out != "" {
-				if err := durable.WriteWhole(out, []byte(text), 0o644); err != nil {
-					return control.Failed("cannot write %s: %v", out, reason(err))
-				}
-			}
-			if t.json {
-				t.printf("%s\n", text)
-			} else {
-				tellPlan(t, p, out)
 			}
 			if detailed && !p.Empty() {
 				return exitStatus(control.ExitPending)
@@ -73,6 +68,9 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 	f.StringVar(&ask.revision, "source", "", "the revision of the source, `REV` (default: git's, where FILE lies in a work tree)")
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
+	f.BoolVar(&ask.propose, "propose", false, "have the plan wait for approval")
+	f.StringVar(&by, "by", "", "who proposes it, `WHO`; recorded beside the uid of the caller")
+	cmd.AddCommand(planProposedVerb(t), planWithdrawVerb(t))
 	forPrograms(t, cmd, "write the plan itself")
 	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 14 if something would change")
 	return cmd
@@ -81,7 +79,36 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 // declaredSet is a file that is planned.
 type declaredSet struct {
 	file, scope, revision string
-	clean                 bool
+	clean, propose        bool
+}
+
+// made makes the plan of the set, keeps it in the file out, has it wait for approval, and
+// shows it, as far as that is wanted.
+func (d declaredSet) made(ctx context.Context, t *terminal, out, by string) (*plan.Plan, error) {
+	text, err := d.plan(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Read([]byte(text))
+	if err != nil {
+		return nil, control.Failed("%v; is the rlminit that runs of another version?", err)
+	}
+	if out != "" {
+		if err := durable.WriteWhole(out, []byte(text), 0o644); err != nil {
+			return nil, control.Failed("cannot write %s: %v", out, reason(err))
+		}
+	}
+	if d.propose && !p.Empty() {
+		if err := propose(ctx, t, p, text, by); err != nil {
+			return nil, err
+		}
+	}
+	if t.json {
+		t.printf("%s\n", text)
+	} else {
+		tellPlan(t, p, out, d.propose)
+	}
+	return p, nil
 }
 
 // plan asks for the plan of the set, after all that only its reader can know.
@@ -94,7 +121,7 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 		return "", err
 	}
 	salt, digests := rand.Text(), map[string]map[string]string{}
-	ask := control.PlanRequest{File: name, Dir: dir, Text: string(data), Scope: d.scope, Salt: salt, Digests: digests}
+	ask := control.PlanRequest{File: name, Dir: dir, Text: string(data), Scope: d.scope, Salt: salt, Digests: digests, Propose: d.propose}
 	ask.Revision, ask.Clean, err = sourceOf(ctx, dir, name, d.revision, d.clean)
 	if err != nil {
 		ask.Unclean = err.Error()

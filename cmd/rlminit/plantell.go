@@ -8,8 +8,9 @@ import (
 	"rlminit/plan"
 )
 
-// tellPlan prints a plan for people. out is the file that it was written to.
-func tellPlan(t *terminal, p *plan.Plan, out string) {
+// tellPlan prints a plan for people. out is the file that it was written to; waits: it is
+// kept for approval.
+func tellPlan(t *terminal, p *plan.Plan, out string, waits bool) {
 	if p.Empty() {
 		what := counted(p.Summary.Profiles, "profile is", "profiles are") + " as declared"
 		if p.Configures() {
@@ -20,13 +21,17 @@ func tellPlan(t *terminal, p *plan.Plan, out string) {
 	tellChanges(t, p)
 	t.printf("scope %s, source %s, after revision %d, good until %s\n",
 		p.Scope, printable(sourceText(p.Source)), p.Base.Revision, p.Expires.Format(time.RFC3339))
-	where := out
-	if where == "" {
-		where = "PLAN"
+	where := printable(out) + " "
+	switch {
+	case waits && p.Empty():
+		return
+	case waits:
+		where = ""
+	case out == "":
 		t.printf("hash %s (--out PLAN keeps the plan for rlminit apply)\n", p.Hash)
 		return
 	}
-	t.printf("approve with: rlminit apply %s --approve %s%s\n", printable(where), p.Hash, map[bool]string{true: " --allow-delete"}[p.Summary.Delete > 0])
+	t.printf("approve with: rlminit apply %s--approve %s%s\n", where, p.Hash, map[bool]string{true: " --allow-delete"}[p.Summary.Delete > 0])
 }
 
 // tellChanges prints the changes of a plan, and their sum.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Sign stands in the place of a secret. Its length tells nothing.
@@ -169,6 +170,18 @@ func Of(environ []string, marked ...string) Set {
 func (s Set) Text(text string) string {
 	for _, v := range s.values {
 		text = strings.ReplaceAll(text, v, Sign)
+	}
+	return text
+}
+
+// Kept is a set that another one may take the place of while it is used. The zero value is
+// empty.
+type Kept struct{ atomic.Pointer[Set] }
+
+// Text is Set.Text of the newest.
+func (k *Kept) Text(text string) string {
+	if s := k.Load(); s != nil {
+		text = s.Text(text)
 	}
 	return text
 }

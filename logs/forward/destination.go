@@ -44,6 +44,7 @@ type given struct {
 	stdout int                             // the container's; -1: none
 	sent   func(m *member, c cursor)       // m was sent up to there
 	left   func(m *member, c cursor)       // m's service is gone, and all of it was sent
+	begun  func(m *member, d *destination) // m has lines, its cursor names no file, and d has given it back
 	shown  func(d *destination, now State) // what d is like has changed
 }
 
@@ -130,10 +131,36 @@ func (d *destination) hear() {
 // mark notes that a log may have lines.
 func (d *destination) mark(m *member) {
 	m.grown = true
-	if !m.due {
-		m.due, m.since = true, time.Now()
-		d.due = append(d.due, m)
+	switch {
+	case m.due:
+	case m.next.unnamed():
+		d.begin(m)
+	default:
+		d.await(m)
 	}
+}
+
+// begin gives a log back whose first line is there, so that its cursor is written before
+// that is sent.
+func (d *destination) begin(m *member) {
+	line, _ := m.lines.Next()
+	switch {
+	case line == nil:
+		m.lines.Rest()
+	case m.lines.Start().Inode == 0: // in memory, for there is no file: it is not written
+		m.lines.Rest()
+		m.lines = d.given.feed.Lines(m.source, m.next.Place)
+		d.await(m)
+	default:
+		d.drop(m)
+		d.given.begun(m, d)
+	}
+}
+
+// await has a log wait for its turn.
+func (d *destination) await(m *member) {
+	m.due, m.since = true, time.Now()
+	d.due = append(d.due, m)
 }
 
 // proceed does what is next: it connects, or sends.

@@ -63,8 +63,9 @@ func New(o Options) (*Forwarder, error) {
 	f.store = store{dir: o.Dir, cursors: map[string]cursor{}}
 	f.given = given{
 		feed: feed, host: host, stdout: o.Stdout,
-		sent: func(m *member, c cursor) { f.work.Do(func() { f.sent(m, c) }) },
-		left: func(m *member, c cursor) { f.work.Do(func() { f.left(m, c) }) },
+		sent:  func(m *member, c cursor) { f.work.Do(func() { f.sent(m, c) }) },
+		left:  func(m *member, c cursor) { f.work.Do(func() { f.left(m, c) }) },
+		begun: func(m *member, d *destination) { f.work.Do(func() { f.begun(m, d) }) },
 		shown: func(d *destination, now State) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -202,7 +203,9 @@ func (f *Forwarder) place(m *member) {
 		f.given.shown(d, d.state)
 	}
 	m.moving = true // until it has it
-	at, fresh := f.store.of(m.name, m.target.Dir)
+	at := f.store.of(m.name, m.target.Dir)
+	source := logs.Source{Name: m.name, Dir: m.target.Dir}
+	fresh := at.unnamed() && at.begin(f.given.feed.Lines(source, at.Place))
 	f.sent(m, at)
 	if !fresh {
 		f.give(m, d, at)
@@ -214,8 +217,18 @@ func (f *Forwarder) place(m *member) {
 	}
 }
 
-// gatherFor is how long logs that are new are gathered, for their numbers are written before
-// their first lines are sent: else a successor would give those lines others.
+// begun takes back a log whose first line is there from the destination that found it, and
+// gives it to its destination again when its cursor is written.
+func (f *Forwarder) begun(m *member, d *destination) {
+	if !m.moving && m.of.Load() == nil { // else it has not arrived yet, or is elsewhere by now
+		f.place(m)
+	}
+	f.retire(d) // it may be nobody's by now
+}
+
+// gatherFor is how long logs that are new are gathered, for cursors that name their files
+// are written before their first lines are sent: else a successor could not tell which lines
+// had which numbers.
 const gatherFor = 20 * time.Millisecond
 
 // admit gives logs that are new to their destinations.
@@ -243,6 +256,8 @@ func (f *Forwarder) give(m *member, d *destination, at cursor) {
 			if now := m.target; now != t {
 				m.target = t
 				f.set(m, now)
+			} else {
+				f.begun(m, d) // it may have been, at once
 			}
 		})
 	})

@@ -494,6 +494,17 @@ func TestManyLogs(t *testing.T) {
 	eventually(t, "all lines", func() bool { return len(r.got()) >= 3*count })
 	open, err := os.ReadDir("/proc/self/fd")
 	if own := 5 * count; err != nil || len(open) > own+50 { // pipes and a file of each log
+		kinds := map[string]int{}
+		for _, e := range open {
+			to, _ := os.Readlink("/proc/self/fd/" + e.Name())
+			kinds[strings.Map(func(r rune) rune {
+				if r >= '0' && r <= '9' {
+					return -1
+				}
+				return r
+			}, to)]++
+		}
+		t.Log(kinds)
 		t.Errorf("%d descriptors are open, %d of them the logs' own (%v)", len(open), own, err)
 	}
 	per := map[string][]received{}

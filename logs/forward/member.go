@@ -123,6 +123,19 @@ func (c *cursor) jump() {
 	c.Seq = to
 }
 
+// unnamed tells whether it is a cursor of a log with files, and names none of them.
+func (c *cursor) unnamed() bool { return c.Dir != "" && c.Place.Inode == 0 }
+
+// begin has it name the file of the first line, if there is one.
+func (c *cursor) begin(lines *logs.Lines) bool {
+	defer lines.Rest()
+	if line, _ := lines.Next(); line == nil {
+		return false
+	}
+	c.Place = lines.Start()
+	return !c.unnamed()
+}
+
 // lines is how many lines there have been for the numbers up to here, less those that are
 // known to be removed. Differences between cursors of one process have a meaning.
 func (c *cursor) lines() uint64 { return c.Seq - c.none }

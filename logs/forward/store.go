@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"rlminit/internal/durable"
 	"rlminit/logs"
@@ -76,7 +75,7 @@ func (s *store) load() {
 		if _, err := os.Lstat(filepath.Join(dir, "..", "..", c.Dir)); errors.Is(err, fs.ErrNotExist) {
 			continue // a service, or a profile, that is gone with its log
 		}
-		if c.Dir == "" { // what this process has in memory is counted anew
+		if c.Place.Inode == 0 { // it is not known what follows; it may be what this process has in memory
 			c.Place = logs.Position{}
 			c.jump()
 		}
@@ -87,18 +86,16 @@ func (s *store) load() {
 	}
 }
 
-// of is the cursor of a log; one that was never looked at begins at its beginning, and is
-// fresh.
-func (s *store) of(name, dir string) (c cursor, fresh bool) {
+// of is the cursor of a log; of one that was never looked at, or was elsewhere, it is before
+// all that there is.
+func (s *store) of(name, dir string) cursor {
 	s.load()
 	c, is := s.cursors[name]
-	if !is {
-		c.Seq = uint64(time.Now().UnixMicro())
-	}
-	if c.Dir != dir {
+	if !is || c.Dir != dir {
 		c.Place, c.Dir = logs.Position{}, dir
+		c.jump()
 	}
-	return c, !is
+	return c
 }
 
 // put notes how far a log was sent.

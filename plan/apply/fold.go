@@ -16,7 +16,16 @@ const (
 	TypeRefused = "apply_refused"
 	// TypePlanRefused is a RecordedRefusal without a hash.
 	TypePlanRefused = "plan_refused"
+	TypeProposed    = "plan_proposed"
+	TypeWithdrawn   = "plan_withdrawn"
 )
+
+// RecordedProposal says that a plan waits for approval, or that it was taken back.
+type RecordedProposal struct {
+	Hash string `json:"hash"`
+	UID  uint32 `json:"uid"` // who asked
+	By   string `json:"by"`  // for whom, as the caller says
+}
 
 // RecordedBegun says that a revision exists.
 type RecordedBegun struct {

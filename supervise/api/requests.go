@@ -55,12 +55,12 @@ const operationWait = 10 * time.Second
 
 // AddOperations adds the requests about operations.
 func (s *Server) AddOperations(operations Operations) {
-	s.Handle("POST /v1/operations", MayCommand, WithBody(func(r *http.Request, body control.BeginOperation) (any, error) {
+	s.Handle("POST /v1/operations", MayOperate, WithBody(func(r *http.Request, body control.BeginOperation) (any, error) {
 		o, err := operations.BeginOperation(r.Context(), body, By(r))
 		return Answer{Value: o, Operation: o.ID}, err
 	}))
-	s.Handle("GET /v1/operations", MayCommand, func(*http.Request) (any, error) { return operations.Operations(), nil })
-	s.Handle("GET /v1/operations/{id}", MayCommand, func(r *http.Request) (any, error) {
+	s.Handle("GET /v1/operations", MaySee, func(*http.Request) (any, error) { return operations.Operations(), nil })
+	s.Handle("GET /v1/operations/{id}", MaySee, func(r *http.Request) (any, error) {
 		id, err := operationID(r)
 		if err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (s *Server) AddOperations(operations Operations) {
 		defer cancel()
 		return operations.AwaitOperation(ctx, id)
 	})
-	s.Handle("POST /v1/operations/{id}/cancel", MayCommand, func(r *http.Request) (any, error) {
+	s.Handle("POST /v1/operations/{id}/cancel", MayOperate, func(r *http.Request) (any, error) {
 		id, err := operationID(r)
 		if err != nil {
 			return nil, err
@@ -113,16 +113,16 @@ type Profiles interface {
 func (s *Server) Add(services Services, profiles Profiles, events Events, logs Logs) {
 	s.addServices(services)
 	s.addProfiles(profiles)
-	s.Stream("GET /v1/events", MayCommand, func(w http.ResponseWriter, r *http.Request) error { return sendEvents(w, r, events) })
-	s.Stream("GET /v1/logs/{name}", MayCommand, func(w http.ResponseWriter, r *http.Request) error { return sendLogs(w, r, logs) })
+	s.Stream("GET /v1/events", MaySee, func(w http.ResponseWriter, r *http.Request) error { return sendEvents(w, r, events) })
+	s.Stream("GET /v1/logs/{name}", MaySee, func(w http.ResponseWriter, r *http.Request) error { return sendLogs(w, r, logs) })
 }
 
 func (s *Server) addServices(services Services) {
 	s.Handle("GET /v1/services", MayStatus, func(*http.Request) (any, error) { return services.Services(), nil })
 	s.Handle("GET /v1/services/{name}", MayStatus, Named("name", services.Service))
-	s.Handle("POST /v1/services/{name}/start", MayCommand, operate(services, "start"))
-	s.Handle("POST /v1/services/{name}/stop", MayCommand, operate(services, "stop"))
-	s.Handle("POST /v1/services/{name}/restart", MayCommand, operate(services, "restart"))
+	s.Handle("POST /v1/services/{name}/start", MayOperate, operate(services, "start"))
+	s.Handle("POST /v1/services/{name}/stop", MayOperate, operate(services, "stop"))
+	s.Handle("POST /v1/services/{name}/restart", MayOperate, operate(services, "restart"))
 	s.Handle("POST /v1/services/{name}/signal", MayCommand, WithBody(func(r *http.Request, body control.Signal) (any, error) {
 		signal, ok := service.ParseSignal(body.Signal)
 		if !ok {
@@ -178,7 +178,7 @@ func operate(services Services, verb string) Handler {
 }
 
 func (s *Server) addProfiles(profiles Profiles) {
-	s.Handle("GET /v1/profiles", MayCommand, func(*http.Request) (any, error) { return profiles.List() })
+	s.Handle("GET /v1/profiles", MaySee, func(*http.Request) (any, error) { return profiles.List() })
 	s.Handle("POST /v1/profiles", MayCommand, WithBody(func(r *http.Request, body control.CreateProfile) (any, error) {
 		return profiles.Create(r.Context(), body, By(r))
 	}))
@@ -189,7 +189,7 @@ func (s *Server) addProfiles(profiles Profiles) {
 		}
 		return profiles.Import(r.Context(), what, r.Body, By(r))
 	})
-	s.Handle("GET /v1/profiles/{name}", MayCommand, Named("name", profiles.Get))
+	s.Handle("GET /v1/profiles/{name}", MaySee, Named("name", profiles.Get))
 	s.Handle("PATCH /v1/profiles/{name}", MayCommand, WithBody(func(r *http.Request, body control.SetProfile) (any, error) {
 		return profiles.Set(r.Context(), r.PathValue("name"), body, By(r))
 	}))
@@ -210,7 +210,7 @@ func (s *Server) addProfiles(profiles Profiles) {
 	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, WithBody(func(r *http.Request, body control.ReplaceProfile) (any, error) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
 	}))
-	s.Handle("GET /v1/trash", MayCommand, func(*http.Request) (any, error) { return profiles.Trash() })
+	s.Handle("GET /v1/trash", MaySee, func(*http.Request) (any, error) { return profiles.Trash() })
 	s.Handle("DELETE /v1/trash/{entry}", MayCommand, func(r *http.Request) (any, error) {
 		needed, err := askedFor(r, "needed")
 		if err != nil {

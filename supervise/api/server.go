@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/service"
 	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
@@ -45,6 +47,7 @@ type Server struct {
 	mux   *http.ServeMux
 	known Callers
 	user  uint32 // who may command beside root
+	page  uint32 // the uid of the page, which its tag tells too; 0: it has none
 	low   uint32 // the tags, both included; 0: there are none
 	high  uint32
 	door  door
@@ -52,9 +55,9 @@ type Server struct {
 
 // Callers tells who is behind a connection.
 type Callers interface {
-	// Caller is the service that has a tag, whether it may command, and whether
+	// Caller is the service that a uid and a tag are of, what it may ask, and whether
 	// it is the one that name means. service is "" where nobody has the tag.
-	Caller(tag uint32, name string) (service string, control, itself bool)
+	Caller(uid, tag uint32, name string) (service string, may service.Control, itself bool)
 	// ReadAll tells whether anybody may see every status.
 	ReadAll() bool
 	// Applies tells whether a uid that may not command may apply plans.
@@ -63,7 +66,7 @@ type Callers interface {
 
 // NewServer is a server that answers nothing yet.
 func NewServer(policy *wire.Policy, known Callers) *Server {
-	return &Server{mux: http.NewServeMux(), known: known, user: policy.User.UID, low: policy.TagLow, high: policy.TagHigh}
+	return &Server{mux: http.NewServeMux(), known: known, user: policy.User.UID, page: policy.Profiles.Page, low: policy.TagLow, high: policy.TagHigh}
 }
 
 // Handle adds a request: a pattern of net/http, who may make it, and what
@@ -265,14 +268,25 @@ func WithBody[Body any](h func(*http.Request, Body) (any, error)) Handler {
 	}
 }
 
-// May says what a peer must be allowed to do.
+// May says what a peer must be allowed to do. Root and the service user may do all of it;
+// a service what control in its definition says, as levels has it.
 type May int
 
 const (
 	MayStatus  May = iota // also: a service, of itself; with access.read: all, anyone
-	MayCommand            // root and the service user
-	MayApply              // also: whom apply.allow names
+	MaySee                // it shows no secret, and changes nothing
+	MayOperate            // it starts, stops or cancels what there is
+	MayCommand            // all else
+	MayReview             // as MaySee; also: whom apply.allow names
+	MayApply              // what was planned is approved, or withdrawn; also: whom apply.allow names
+	MayPlan               // likewise, and no service but one that may do anything
 )
+
+// levels are what a service must be allowed.
+var levels = map[May]service.Control{
+	MayStatus: service.ControlRead, MaySee: service.ControlRead, MayOperate: service.ControlOperate, MayCommand: service.ControlAll,
+	MayReview: service.ControlRead, MayApply: service.ControlApprove, MayPlan: service.ControlAll,
+}
 
 // Answer is a value with the operation that it is of, for the header.
 type Answer struct {
@@ -345,7 +359,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, needs May) *contr
 	if r.URL.Path == "/v1/jobs" {
 		limit = jobMax
 	}
-	if needs == MayApply {
+	if needs == MayApply || needs == MayPlan {
 		limit = planMax
 	}
 	return readBody(w, r, limit)
@@ -357,17 +371,43 @@ func (s *Server) permit(r *http.Request, needs May) *control.Problem {
 	if p.uid == 0 && p.tag == 0 {
 		return nil
 	}
-	if p.tag != 0 {
-		name, commands, itself := s.known.Caller(p.tag, r.PathValue("name"))
-		if commands || needs == MayStatus && itself {
+	if p.tag != 0 || s.page != 0 && p.uid == s.page {
+		name, may, itself := s.known.Caller(p.uid, p.tag, r.PathValue("name"))
+		*r = *r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{name, may}))
+		if may.Allows(levels[needs]) || needs == MayStatus && itself {
 			return nil
 		}
-		return control.TaggedCaller(cmp.Or(name, fmt.Sprintf("a process with group %d", p.tag)))
+		return control.TaggedCaller(cmp.Or(name, fmt.Sprintf("a process with group %d", p.tag)), string(may))
 	}
-	if p.uid == s.user || needs == MayStatus && s.known.ReadAll() || needs == MayApply && s.known.Applies(p.uid) {
+	if p.uid == s.user || needs == MayStatus && s.known.ReadAll() || needs >= MayReview && s.known.Applies(p.uid) {
 		return nil
 	}
 	return control.WrongUser(p.uid, s.user)
+}
+
+// callerKey is the key of the service that makes a request in its context.
+type callerKey struct{}
+
+// caller is a service that makes a request, and what it may ask.
+type caller struct {
+	name string
+	may  service.Control
+}
+
+// Limited tells whether a request is of a service that may not do everything, and so is
+// shown no secret.
+func Limited(r *http.Request) bool {
+	c, is := r.Context().Value(callerKey{}).(caller)
+	return is && c.may != service.ControlAll
+}
+
+// Approver is who approves by a request, as it says: of a service with its name before
+// that.
+func Approver(r *http.Request, by string) string {
+	if c, is := r.Context().Value(callerKey{}).(caller); is {
+		return c.name + ": " + by
+	}
+	return by
 }
 
 // Actor is the uid of who made a request.

@@ -23,9 +23,9 @@ type Events interface {
 type Logs interface {
 	// ReadLog writes the log of a service, or those of "all" merged, as query says.
 	ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error
-	// Redacted returns a writer to w that takes the secrets of a service out of
-	// whole lines.
-	Redacted(w io.Writer, name string) (io.Writer, error)
+	// Redacted returns a writer to w that takes the secrets of a service, or of "all", out
+	// of whole lines; strict: and whatever looks like one.
+	Redacted(w io.Writer, name string, strict bool) (io.Writer, error)
 }
 
 // sendEvents sends the events that are asked for.
@@ -74,6 +74,11 @@ func eventQuery(r *http.Request) (q control.EventQuery, err error) {
 		}
 		q.Last = &last
 	}
+	if after := values.Get("after"); after != "" {
+		if q.After, err = strconv.ParseUint(after, 10, 64); err != nil {
+			return q, control.BadRequest("cannot read the events after %q; write the seq of one", after)
+		}
+	}
 	q.Types, q.Names = values["type"], values["name"]
 	if err := control.CheckTypes(q.Types); err != nil {
 		return q, err
@@ -101,15 +106,11 @@ func sendLogs(w http.ResponseWriter, r *http.Request, from Logs) error {
 	out := &flushing{w: w, control: http.NewResponseController(w)}
 	to := io.Writer(out)
 	redacted, err := askedFor(r, "redacted")
-	switch {
-	case err != nil:
+	if err == nil && (redacted || Limited(r)) {
+		to, err = from.Redacted(out, r.PathValue("name"), Limited(r))
+	}
+	if err != nil {
 		return err
-	case redacted && (query.Follow || r.PathValue("name") == "all"):
-		return control.BadRequest("cannot take secrets out of a log that is followed, or of all; leave out redacted")
-	case redacted:
-		if to, err = from.Redacted(out, r.PathValue("name")); err != nil {
-			return err
-		}
 	}
 	if err := from.ReadLog(r.Context(), to, r.PathValue("name"), query); err != nil {
 		if !out.begun {

@@ -74,7 +74,7 @@ func newHook(hook *config.Hook, actor *uint32, line string) *task {
 // addHooks adds the requests about hooks.
 func (a requests) addHooks(server *api.Server) {
 	h := a.runner.Tally.hooks
-	server.Handle("GET /v1/hooks", api.MayCommand, func(*http.Request) (any, error) { return h.List(), nil })
+	server.Handle("GET /v1/hooks", api.MaySee, func(*http.Request) (any, error) { return h.List(), nil })
 	server.Stream("POST /v1/hooks/{name}/test", api.MayCommand, func(w http.ResponseWriter, q *http.Request) error {
 		var body control.TestHook
 		if err := api.Decode(q, &body); err != nil {

@@ -34,18 +34,25 @@ func (r *Runner) Add(server *api.Server) {
 	a.addSessions(server)
 	a.addFiles(server)
 	a.addHooks(server)
-	server.Handle("GET /v1/capabilities", api.MayCommand, func(*http.Request) (any, error) { return r.place.capabilities(), nil })
+	server.Handle("GET /v1/capabilities", api.MaySee, func(*http.Request) (any, error) { return r.place.capabilities(), nil })
 }
 
 func (a requests) addJobs(server *api.Server) {
 	server.Stream("POST /v1/jobs", api.MayCommand, a.serveRun)
-	server.Handle("GET /v1/jobs", api.MayCommand, func(*http.Request) (any, error) { return a.list(), nil })
-	server.Handle("GET /v1/jobs/{id}", api.MayCommand, api.Named("id", a.show))
+	server.Handle("GET /v1/jobs", api.MaySee, func(*http.Request) (any, error) { return a.list(), nil })
+	server.Handle("GET /v1/jobs/{id}", api.MaySee, func(q *http.Request) (any, error) {
+		j, err := a.show(q.PathValue("id"))
+		if j.Result != nil && api.Limited(q) { // what it has written may be a secret
+			j.Result = new(*j.Result)
+			j.Result.Stdout, j.Result.Stderr, j.Result.StdoutBase64, j.Result.StderrBase64 = "", "", nil, nil
+		}
+		return j, err
+	})
 	server.Stream("GET /v1/jobs/{id}/output", api.MayCommand, a.serveOutput)
 	server.Handle("POST /v1/jobs/{id}/wait", api.MayCommand, api.WithBody(func(q *http.Request, body control.Wait) (any, error) {
 		return a.wait(q.Context(), q.PathValue("id"), time.Duration(body.TimeoutMS)*time.Millisecond)
 	}))
-	server.Handle("POST /v1/jobs/{id}/cancel", api.MayCommand, func(q *http.Request) (any, error) {
+	server.Handle("POST /v1/jobs/{id}/cancel", api.MayOperate, func(q *http.Request) (any, error) {
 		return a.cancel(q.Context(), q.PathValue("id"))
 	})
 }

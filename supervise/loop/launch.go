@@ -20,7 +20,7 @@ import (
 type launched struct {
 	launch  *spawn.Launch // the latest, or an empty one
 	uid     uint32        // of a profile with its own user; 0: the services' user's
-	secrets redact.Set    // what of its texts is shown to nobody
+	secrets redact.Kept   // what of its texts is shown to nobody
 }
 
 // preparer makes ready what processes are started with.
@@ -67,6 +67,8 @@ func (l *Loop) openFor(of *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []
 		return nil, spawn.ErrUnknown
 	case u.allotTag(l.tier1.Tags) != nil:
 		return nil, handover.ErrNoTag
+	case u.tag == 0 && of.UID == 0 && l.prep.IsPage(of.Definition):
+		return nil, spawn.ErrPageUntold
 	}
 	if err := l.logging.openLog(u, hold); err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func (l *Loop) openFor(of *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []
 		fds, m.Targets = append(fds, fd), append(m.Targets, int32(3+i))
 	}
 	m.ListenPID, m.Env = len(opened.Descriptors) > 0, append(of.Env, opened.Environment...)
-	u.process.secrets = redact.Of(of.Env, of.Walls.Secrets...)
+	u.process.secrets.Store(new(redact.Of(of.Env, of.Walls.Secrets...)))
 	u.output.slot.Mark("starting " + cmp.Or(of.Path, u.name))
 	for _, note := range of.Walls.Notes {
 		u.output.slot.Mark("isolation: " + note)

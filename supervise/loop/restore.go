@@ -161,7 +161,7 @@ func (c *takeover) adopt(u *unit) {
 		}
 		go func(d *service.Definition) {
 			secrets := c.prep.Secrets(d)
-			c.loop.do(func() { u.process.secrets = secrets })
+			c.loop.do(func() { u.process.secrets.Store(&secrets) })
 		}(u.definition)
 		event = c.childEvent(u, newest)
 	}

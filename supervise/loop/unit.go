@@ -126,6 +126,6 @@ func (u *unit) view() *serve.View {
 	return &serve.View{
 		Name: u.name, Title: u.title(), Definition: u.definition, Fault: u.fault, Ours: u.ours, Shadowed: u.shadowed, Life: u.life,
 		State: *u.state, At: boottime(), Desired: u.desired(), Wanted: u.wanted(), Older: u.older(),
-		Tag: u.tag, UID: u.process.uid, Secrets: u.process.secrets, Logged: u.output.slot != nil, Written: u.output.stats(), Unsent: u.output.left(), Lines: u.output.lines,
+		Tag: u.tag, UID: u.process.uid, Secrets: &u.process.secrets, Logged: u.output.slot != nil, Written: u.output.stats(), Unsent: u.output.left(), Lines: u.output.lines,
 	}
 }

@@ -89,7 +89,7 @@ func (e *Events) Read(ctx context.Context, q control.EventQuery, each func(line 
 	past, next, cancel := e.subscribe()
 	defer cancel()
 	unwanted := func(event control.Event) bool {
-		return !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||
+		return event.Seq <= q.After || !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||
 			len(q.Types) > 0 && !slices.Contains(q.Types, cmp.Or(event.Type, journal.TypeTransition)) ||
 			len(q.Names) > 0 && !slices.Contains(q.Names, event.Service)
 	}

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"encoding/json"
 	"testing"
 
 	"rlminit/control"
@@ -23,5 +24,23 @@ func TestNewestEvents(t *testing.T) {
 				t.Fatalf("of %d events, the one shown at %d has number %d, and should have %d", published, i, past[i].Seq, want)
 			}
 		}
+	}
+}
+
+// A reader that goes on after an event is shown those that follow on it, once each.
+func TestEventsAfter(t *testing.T) {
+	e := NewEvents()
+	for range 10 {
+		e.Publish(control.Event{})
+	}
+	var seen []uint64
+	err := e.Read(t.Context(), control.EventQuery{After: 7}, func(line []byte) error {
+		var event control.Event
+		err := json.Unmarshal(line, &event)
+		seen = append(seen, event.Seq)
+		return err
+	}, func() {})
+	if err != nil || len(seen) != 3 || seen[0] != 8 || seen[2] != 10 {
+		t.Errorf("%v, %v", seen, err)
 	}
 }

@@ -27,6 +27,9 @@ func (r *Revisions) Apply(ask control.ApplyRequest, actor uint32) (control.Revis
 	if again, ok := r.asked(ask.Request); ok {
 		return again, nil
 	}
+	if err := (Proposals{r}).complete(&ask); err != nil {
+		return control.Revision{}, problemOf(err)
+	}
 	hash := ""
 	if p, err := plan.Read([]byte(ask.Plan)); err == nil {
 		hash = p.Hash
@@ -35,6 +38,7 @@ func (r *Revisions) Apply(ask control.ApplyRequest, actor uint32) (control.Revis
 	if err != nil {
 		return answer, r.refuse(err, apply.TypeRefused, apply.RecordedRefusal{Hash: hash, UID: actor, By: ask.By})
 	}
+	r.proposed.drop(hash)
 	return answer, nil
 }
 
@@ -188,7 +192,7 @@ func (r *Revisions) allowed(p *plan.Plan, ask control.ApplyRequest, actor uint32
 		return refused("uid %d may not apply this: the configuration is root's", actor)
 	case settings.Allow != nil && !p.MayApply(settings.Allow, actor):
 		return refused("uid %d may not apply this: no rule of apply.allow covers all of its changes", actor)
-	case settings.Allow == nil && actor != 0 && actor != settings.User:
+	case settings.Allow == nil && actor != 0 && actor != settings.User && actor != settings.Page:
 		return refused("uid %d may not apply plans", actor)
 	case p.Allow != nil && !p.MayApply(p.Allow, actor):
 		return refused("uid %d may not apply this: it was not allowed when the plan was made", actor)

@@ -155,12 +155,19 @@ type Archive interface {
 	Save(number int, data []byte) error
 	Load(number int) ([]byte, error)
 	Room() error // why nothing can be written
+
+	// SavePlan keeps what there is of a plan that waits for approval, LoadPlans reads
+	// all, or those of some hashes, and RemovePlan forgets one, which need not be there.
+	SavePlan(hash string, data []byte) error
+	LoadPlans(each func(hash string, data []byte), only ...string) error
+	RemovePlan(hash string) error
 }
 
 // Settings are what root's configuration says.
 type Settings struct {
 	Allow []plan.Rule // nil: whoever may command
 	User  uint32      // who may command beside root
+	Page  uint32      // the page, if it may approve; 0: nobody
 }
 
 // Document is what is kept of a revision.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 	"time"
 
 	"rlminit/internal/durable"
@@ -157,3 +158,49 @@ func (f Files) Load(number int) ([]byte, error) {
 	}
 	return b, err
 }
+
+// proposedDir has the plans that wait for approval, each under the digits of its hash.
+const proposedDir = journal.Home + "/plans"
+
+func proposedFile(hash string) string {
+	return proposedDir + "/" + strings.TrimPrefix(hash, "sha256:") + ".json"
+}
+
+// SavePlan is Archive's.
+func (f Files) SavePlan(hash string, data []byte) error {
+	if err := f.Home.MkdirAll(proposedDir, 0o700); err != nil {
+		return err
+	}
+	return f.Home.WriteFile(proposedFile(hash), data, durable.Write{Mode: 0o600, Max: proposedBytes, Names: true})
+}
+
+// LoadPlans is Archive's.
+func (f Files) LoadPlans(each func(hash string, data []byte), only ...string) error {
+	if len(only) == 0 {
+		entries, err := f.Home.ReadDir(proposedDir, 4*proposedMost)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if digits, is := strings.CutSuffix(e.Name, ".json"); is {
+				only = append(only, "sha256:"+digits)
+			}
+		}
+	}
+	for _, hash := range only {
+		data, err := f.Home.ReadFile(proposedFile(hash), proposedBytes)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil {
+			each(hash, data)
+		}
+	}
+	return nil
+}
+
+// RemovePlan is Archive's.
+func (f Files) RemovePlan(hash string) error { return f.Home.RemoveAll(proposedFile(hash)) }

@@ -121,6 +121,9 @@ func (r *Revisions) plan(ask control.PlanRequest, actor uint32) (planned control
 		return planned, err
 	}
 	p.Salt = ask.Salt
+	if ask.Propose {
+		p.Expires = p.Created.Add(proposedFor)
+	}
 	sum := sha256.Sum256([]byte(ask.Text))
 	p.Source = plan.Origin{
 		File: sourceFile(ask), Digest: "sha256:" + hex.EncodeToString(sum[:]), Revision: ask.Revision, Clean: ask.Clean,

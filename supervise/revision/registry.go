@@ -30,12 +30,14 @@ type Revisions struct {
 	retries retries
 
 	progress progress
+	proposed proposals
 }
 
 // New is the revisions that the journal has.
 func New(box Box, journal Recorder, archive Archive, settings func() Settings) *Revisions {
 	r := &Revisions{
 		box: box, journal: journal, archive: archive, whereabouts: whereabouts{journal}, settings: settings, now: time.Now,
+		proposed: proposals{archive: archive},
 		retries:  retries{stopped: make(chan struct{})},
 		progress: progress{version: 1, changed: make(chan struct{}), held: map[int]string{}},
 	}

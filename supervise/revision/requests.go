@@ -25,17 +25,30 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 			return nil, absent()
 		}
 	}
-	server.Handle("POST /v1/plan", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Plan, r) }))
-	server.Handle("POST /v1/apply", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Apply, r) }))
+	server.Handle("POST /v1/plan", api.MayPlan, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Plan, r) }))
+	server.Handle("POST /v1/apply", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {
+		return from(func(ask control.ApplyRequest, actor uint32) (control.Revision, error) {
+			if api.Limited(r) && ask.Plan != "" { // it could be of its own making, and run anything
+				return control.Revision{}, control.NotPermitted("permission denied: a service with this level of control applies plans that wait for approval alone; leave plan out")
+			}
+			ask.By = api.Approver(r, ask.By)
+			return all.Apply(ask, actor)
+		}, r)
+	}))
 	server.Handle("POST /v1/set", api.MayCommand, with(func(all *Revisions, r *http.Request) (any, error) {
 		return api.WithBody(func(r *http.Request, body control.SetProfiles) (any, error) {
 			answer, err := Values{all}.Set(r.Context(), body, api.By(r))
 			return api.Answer{Value: answer, Operation: answer.Operation}, err
 		})(r)
 	}))
-	server.Handle("POST /v1/rollback", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) { return from(all.Rollback, r) }))
-	server.Handle("GET /v1/revisions", api.MayApply, with(func(all *Revisions, _ *http.Request) (any, error) { return all.List(), nil }))
-	server.Handle("GET /v1/revisions/{number}", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {
+	server.Handle("POST /v1/rollback", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {
+		return from(func(ask control.RollbackRequest, actor uint32) (control.Revision, error) {
+			ask.By = api.Approver(r, ask.By)
+			return all.Rollback(ask, actor)
+		}, r)
+	}))
+	server.Handle("GET /v1/revisions", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return all.List(), nil }))
+	server.Handle("GET /v1/revisions/{number}", api.MayReview, with(func(all *Revisions, r *http.Request) (any, error) {
 		number, err := strconv.Atoi(r.PathValue("number"))
 		after, err2 := strconv.ParseUint(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
 		if err != nil || err2 != nil {
@@ -43,5 +56,11 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 		}
 		return all.Get(r.Context(), number, after)
 	}))
-	server.Handle("GET /v1/drift", api.MayApply, with(func(all *Revisions, _ *http.Request) (any, error) { return all.Drift() }))
+	server.Handle("GET /v1/drift", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return all.Drift() }))
+	server.Handle("POST /v1/plans", api.MayPlan, with(func(all *Revisions, r *http.Request) (any, error) { return from(Proposals{all}.Propose, r) }))
+	server.Handle("GET /v1/plans", api.MayReview, with(func(all *Revisions, _ *http.Request) (any, error) { return Proposals{all}.List() }))
+	server.Handle("GET /v1/plans/{hash}", api.MayReview, with(func(all *Revisions, r *http.Request) (any, error) { return Proposals{all}.Get(r.PathValue("hash")) }))
+	server.Handle("DELETE /v1/plans/{hash}", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {
+		return nil, Proposals{all}.Withdraw(r.PathValue("hash"), api.Actor(r), api.Approver(r, r.URL.Query().Get("by")))
+	}))
 }

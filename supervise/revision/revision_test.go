@@ -33,6 +33,7 @@ type volume struct {
 	records  Records
 	seq      uint64
 	files    map[int][]byte
+	plans    map[string][]byte
 	boot     string
 	refusals []apply.RecordedRefusal
 
@@ -301,10 +302,32 @@ func (l *life) Load(number int) ([]byte, error) {
 	return data, nil
 }
 
+func (l *life) SavePlan(hash string, data []byte) error {
+	defer l.enter()()
+	l.plans[hash] = data
+	return nil
+}
+
+func (l *life) LoadPlans(each func(string, []byte), only ...string) error {
+	defer l.enter()()
+	for hash, data := range l.plans {
+		if len(only) == 0 || slices.Contains(only, hash) {
+			each(hash, data)
+		}
+	}
+	return nil
+}
+
+func (l *life) RemovePlan(hash string) error {
+	defer l.enter()()
+	delete(l.plans, hash)
+	return nil
+}
+
 func newVolume() *volume {
 	text := []byte("environment: {V: before}\n")
 	return &volume{
-		ran: map[string]string{}, boot: "b0", files: map[int][]byte{}, trash: map[string]Content{},
+		ran: map[string]string{}, boot: "b0", files: map[int][]byte{}, plans: map[string][]byte{}, trash: map[string]Content{},
 		made: map[string]int{"alice": 1, "bob": 2, "carol": 3, "zed": 4}, makes: 4,
 		bad: map[string]error{}, taken: map[string]bool{}, stuck: map[string]bool{}, strange: map[string]bool{},
 		profiles: map[string]Content{

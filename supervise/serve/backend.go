@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"rlminit/cgroup"
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/journal"
@@ -75,6 +76,7 @@ type Volume interface {
 type Users interface {
 	OwnUser(*service.Definition) (uint32, *rights.User, error)
 	RecordedUser(*service.Definition) (uint32, *rights.User)
+	Secrets(*service.Definition) redact.Set // what its texts may have in them
 	Identity(uid uint32, of *service.Definition) wire.Identity
 	Environment(of *service.Definition, uid uint32) ([]string, error)
 }
@@ -121,17 +123,23 @@ func (s *Backend) Server() *api.Server {
 	return server
 }
 
-// Caller is the service with a tag, whether it may command, and whether name
-// means it.
-func (s *Backend) Caller(tag uint32, name string) (service string, commands, itself bool) {
+// Caller is the service with a tag, what it may ask, and whether name means it. The page
+// is known by its uid, too.
+func (s *Backend) Caller(uid, tag uint32, name string) (service string, may service.Control, itself bool) {
+	of := s.Tags.Owner(tag)
+	if tag == 0 && uid == s.Policy.Profiles.Page {
+		of = config.PageService
+	}
 	s.loop.Read(func(now Services) {
-		if u := now.Named(s.Tags.Owner(tag)); u != nil {
-			service, commands = u.Name, u.Ours && u.Definition.Control
-			of := now.Find(name)
-			itself = name != "" && of != nil && of.Life == u.Life
+		if u := now.Named(of); u != nil {
+			if service = u.Name; u.Ours {
+				may = u.Definition.Control
+			}
+			found := now.Find(name)
+			itself = name != "" && found != nil && found.Life == u.Life
 		}
 	})
-	return service, commands, itself
+	return service, may, itself
 }
 
 // ReadAll tells whether anybody may see every status.
@@ -296,27 +304,4 @@ func (s *Backend) ReadLog(ctx context.Context, w io.Writer, name string, query l
 
 func source(u *View) logs.Source {
 	return logs.Source{Name: u.Name, Dir: logs.Dir(u.Name, u.Definition.Profile)}
-}
-
-// Redacted takes what a service was given as secrets out of the lines that are
-// written to it.
-func (s *Backend) Redacted(w io.Writer, name string) (io.Writer, error) {
-	u, err := s.LookUp(name)
-	if err != nil {
-		return nil, err
-	}
-	return redacting{w, u.Secrets}, nil
-}
-
-// redacting takes secrets out of what is written to it, which are whole lines.
-type redacting struct {
-	io.Writer
-	secrets redact.Set
-}
-
-func (r redacting) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(r.Writer, r.secrets.Text(string(p))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

@@ -56,13 +56,13 @@ type View struct {
 	Wanted  bool   // it is to run, after a stop that has yet to begin too
 	Older   string // why its process is older than its definition; "" if it is not
 
-	Tag     uint32     // of its processes; 0: none yet
-	UID     uint32     // of a profile with its own user; 0: the services' user's
-	Secrets redact.Set // what of its texts is shown to nobody
-	Logged  bool       // its log is open
-	Written logs.Stats // since this supervisor began
-	Unsent  *uint64    // lines of its log that the receiver does not have, for all that is known; nil: it is sent nowhere
-	Lines   []string   // the end of its log, of a failed service
+	Tag     uint32       // of its processes; 0: none yet
+	UID     uint32       // of a profile with its own user; 0: the services' user's
+	Secrets *redact.Kept // what of its texts is shown to nobody; it goes on to be that of the newest run
+	Logged  bool         // its log is open
+	Written logs.Stats   // since this supervisor began
+	Unsent  *uint64      // lines of its log that the receiver does not have, for all that is known; nil: it is sent nowhere
+	Lines   []string     // the end of its log, of a failed service
 }
 
 func (v *View) policy() machine.Policy { return machine.PolicyOf(v.Definition) }

@@ -107,9 +107,9 @@ func (u *View) unready(named bool) string {
 
 // addDescriptions adds the requests that tell what services are made of.
 func (s *Backend) addDescriptions(server *api.Server) {
-	server.Handle("GET /v1/services/{name}/definition", api.MayCommand, api.Named("name", s.describe))
+	server.Handle("GET /v1/services/{name}/definition", api.MaySee, api.Named("name", s.describe))
 	server.Handle("GET /v1/metrics", api.MayStatus, func(*http.Request) (any, error) { return s.counts(), nil })
-	server.Handle("GET /v1/dependencies", api.MayCommand, func(*http.Request) (any, error) { return s.dependencies(), nil })
+	server.Handle("GET /v1/dependencies", api.MaySee, func(*http.Request) (any, error) { return s.dependencies(), nil })
 }
 
 // describe is a service's definition in force, without its secrets.
@@ -246,6 +246,6 @@ func (s *Backend) ReadEvents(ctx context.Context, q control.EventQuery, each fun
 		return s.Events(ctx, q, each, caughtUp)
 	}
 	j.Flush(ctx)
-	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: q.Names, Last: q.Last, Follow: q.Follow, CaughtUp: caughtUp}
+	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: q.Names, Last: q.Last, After: q.After, Follow: q.Follow, CaughtUp: caughtUp}
 	return j.Read(ctx, wanted, func(r journal.Record) error { return each(r.Line) })
 }

@@ -39,6 +39,7 @@ func TestEveryFieldIsLookedAt(t *testing.T) {
 		"Path":     "a flag or variable alone says it",
 		"Profiles": "a flag or variable alone says it",
 		"Services": "what changes is told of each",
+		"Page":     "what changes is told of its service, and of its user below",
 		"Gateway":  "below",
 		"User":     "one of gateway counts as auto alone, with its groups",
 		"Groups":   "",
@@ -66,6 +67,9 @@ func TestEveryFieldIsLookedAt(t *testing.T) {
 			looked(&next, f.Name)
 		}
 	}
+	next := *c
+	next.Page = &config.Page{User: 5}
+	looked(&next, "page.user")
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[config.Gateway]()) {
 		if _, there := elsewhere[f.Name]; f.IsExported() && !there {
 			next, gateway := *c, *c.Gateway

@@ -50,6 +50,7 @@ var parts = []part{
 	{key: "seed", when: container, of: func(_ *Settings, c *config.Config) any { return list(c.Seed) }},
 	{key: "boot", when: container, of: func(_ *Settings, c *config.Config) any { return list(c.Boot) }},
 	{key: "main", when: container, of: func(_ *Settings, c *config.Config) any { return c.Main }},
+	{key: "page", name: "page.user", when: container, of: func(s *Settings, c *config.Config) any { return c.Page.UID() }},
 	{key: "services", name: "privileged services", when: container, of: func(s *Settings, c *config.Config) any { return s.privileges(c) }},
 
 	{key: "access", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.ReadAll }},

@@ -70,6 +70,9 @@ func (p *Preparer) Prepare(s Service) process.Prepared {
 		return process.Prepared{Env: built.Environment, Walls: built, User: p.User, Err: err}
 	}
 	uid, user, err := p.OwnUser(d)
+	if err == nil && itself && p.IsPage(d) {
+		err = p.checkPage(d)
+	}
 	if err == nil && itself && d.Port != 0 {
 		err = process.CheckPort(d.Port, user, p.User)
 	}

@@ -128,6 +128,9 @@ const userWithin = 10 * time.Second
 // profile with a user of its own that one, and its files are its own when this
 // returns; else 0, for the services' user.
 func (p *Preparer) OwnUser(d *service.Definition) (uint32, *rights.User, error) {
+	if p.IsPage(d) {
+		return p.Policy.Profiles.Page, p.User, nil
+	}
 	store := p.Volume.Store()
 	if d.Profile == "" || store == nil || p.Policy.Profiles.Low == 0 {
 		if d.Profile != "" && p.Policy.Profiles.Auto && d.Profile != profiles.Default {
@@ -146,8 +149,11 @@ func (p *Preparer) OwnUser(d *service.Definition) (uint32, *rights.User, error) 
 
 // Identity is who a service with a profile's user, or 0, is.
 func (p *Preparer) Identity(uid uint32, d *service.Definition) wire.Identity {
-	if uid == 0 {
+	switch {
+	case uid == 0:
 		return p.Policy.User
+	case p.IsPage(d):
+		return wire.Identity{UID: uid, GID: uid, Name: config.PageService, Home: "/"}
 	}
 	return wire.Identity{
 		UID: uid, GID: uid, Groups: p.Policy.Profiles.Groups, Name: fmt.Sprint(uid),
@@ -157,6 +163,9 @@ func (p *Preparer) Identity(uid uint32, d *service.Definition) wire.Identity {
 
 // RecordedUser is ownUser without a change of anything: for what is looked at.
 func (p *Preparer) RecordedUser(d *service.Definition) (uint32, *rights.User) {
+	if p.IsPage(d) {
+		return p.Policy.Profiles.Page, p.User
+	}
 	store := p.Volume.Store()
 	if d.Profile == "" || store == nil {
 		return 0, p.User
@@ -196,8 +205,12 @@ func (p *Preparer) reader(d *service.Definition, uid uint32, of config.Profile) 
 	}
 }
 
-// secretReader is the same for secrets, all of which root's configuration names.
+// secretReader is the same for secrets, all of which root's configuration names. Those of
+// the page are kept from services, and we read them ourselves.
 func (p *Preparer) secretReader(d *service.Definition) func(file string) *rights.User {
+	if p.IsPage(d) {
+		return func(string) *rights.User { return nil }
+	}
 	uid, user := p.RecordedUser(d)
 	if uid == 0 {
 		return func(string) *rights.User { return p.User }

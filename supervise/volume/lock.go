@@ -12,6 +12,7 @@ import (
 	"rlminit/plan"
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
+	"rlminit/service"
 	"rlminit/supervise/jobs"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
@@ -268,10 +269,16 @@ func (v *Volume) Resume() {
 // applying is what root's configuration says of who may apply.
 func (v *Volume) applying() revision.Settings {
 	settings := revision.Settings{User: v.User}
+	if page := v.Config().Page; page != nil && page.Allow == service.ControlApprove {
+		settings.Page = v.Page
+	}
 	if rules := v.Config().Apply; rules != nil {
 		settings.Allow = []plan.Rule{}
 		for _, r := range rules {
 			settings.Allow = append(settings.Allow, plan.Rule{UID: r.UID, Scope: r.Scope})
+		}
+		if settings.Page != 0 {
+			settings.Allow = append(settings.Allow, plan.Rule{UID: settings.Page, Scope: "all"})
 		}
 	}
 	return settings

@@ -34,6 +34,7 @@ type Given struct {
 	Config func() *config.Config
 	Files  func() (*rights.User, profiles.Owners) // who touches the files on it
 	User   uint32                                 // the services'
+	Page   uint32                                 // the page's; 0: it has none of its own
 	Box    revision.Box                           // what revisions change
 	Held   handover.Held                          // of tier 1
 	BootID func() string                          // the id of this start of the container

@@ -101,6 +101,7 @@ var All = []Test{
 
 	{Name: "PlanAndApply", Run: PlanAndApply},
 	{Name: "RollbackIsRolledBack", Run: RollbackIsRolledBack},
+	{Name: "PlanWaits", Run: PlanWaits},
 	{Name: "ApplyGivesWayToRenames", Run: ApplyGivesWayToRenames},
 	{Name: "PlanRefuses", Run: PlanRefuses, Root: true},
 	{Name: "ApplyIsRolledBack", Run: ApplyIsRolledBack},
@@ -125,6 +126,7 @@ var All = []Test{
 	{Name: "StdoutCanBeOpened", Run: StdoutCanBeOpened},
 	{Name: "AccessIsDecidedByUid", Run: AccessIsDecidedByUid, Root: true},
 	{Name: "GatewayCannotControl", Run: GatewayCannotControl, Root: true},
+	{Name: "LevelsOfControl", Run: LevelsOfControl},
 	{Name: "ExecIsTheService", Run: ExecIsTheService, Root: true},
 	{Name: "TagsRunOut", Run: TagsRunOut, Root: true},
 	{Name: "StatusIsForged", Run: StatusIsForged, Root: true},
