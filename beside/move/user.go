@@ -40,4 +40,10 @@ func (p *Plan) dropCommonUser() {
 			s.Keys.Drop("user")
 		}
 	}
+	dirs, _ := p.Top.Get("dirs").([]*Map)
+	for _, d := range dirs {
+		if p.User != "" && d.Get("owner") == p.User {
+			d.Drop("owner")
+		}
+	}
 }

@@ -31,6 +31,10 @@ func (r *reader) source(dir string) bool {
 		kind = "bundle" // the overlay has the file
 	}
 	at := move.At{File: filepath.Join(dir, "type"), Line: 1}
+	if there, _ := r.tree.Has(at.File); kind == "" && !there {
+		r.plan.Leave(move.At{File: dir}, nil, move.Missing, move.Short(name), "there is no type in it, which may be in the image that this one is built on; import the whole tree of the image, by docker cp")
+		return false
+	}
 	if kind != "longrun" && kind != "oneshot" && kind != "bundle" {
 		r.plan.Leave(at, nil, move.Invalid, move.Short(name), "its type is "+move.Short(`"`+kind+`"`)+", and s6-rc knows longrun, oneshot and bundle")
 		return kind != ""
