@@ -56,10 +56,16 @@ func (p *Plan) Settle() ([]byte, error) {
 // first is the first thing that was left out, for an error that is to say why there is
 // nothing else.
 func (p *Plan) first() string {
-	if left := p.Left(); len(left) > 0 {
-		return ": " + left[0].String()
+	left := p.Left()
+	if len(left) == 0 {
+		return ""
 	}
-	return ""
+	for _, l := range left {
+		if strings.Contains(l.Why, "it is left out") {
+			return ": " + l.String()
+		}
+	}
+	return ": " + left[0].String()
 }
 
 var (

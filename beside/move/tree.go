@@ -29,6 +29,9 @@ var ErrOutside = errors.New("it leads out of what was given to import; name it a
 type Tree struct {
 	Root string // absolute
 
+	// Images is a file with what docker image inspect prints, "" for none.
+	Images string
+
 	within []string // real paths that are read, with all below
 	read   int
 }
@@ -78,6 +81,14 @@ func NewTree(root string, paths []string) (*Tree, error) {
 		t.Root = "/"
 	}
 	return t, nil
+}
+
+// ReadImages has the tree hold a file with what docker image inspect prints.
+func (t *Tree) ReadImages(path string) {
+	t.Images = path
+	if full, err := filepath.Abs(path); err == nil {
+		t.within = append(t.within, real(full))
+	}
 }
 
 // rootOf is the root of the image that a path lies in, or is; "" if nothing tells.

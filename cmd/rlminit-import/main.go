@@ -19,7 +19,8 @@ import (
 	"rlminit/control"
 )
 
-const usage = `Usage: rlminit import [--from SOURCE] [--root DIR] [--user USER] [-o FILE] [--json] PATH…
+const usage = `Usage: rlminit import [--from SOURCE] [--root DIR] [--user USER] [--images FILE]
+                      [-o FILE] [--json] PATH…
 
 Writes an rlminit.yaml from what runs today under another supervisor, on stdout
 or to FILE. What it could not take over it names on stderr, a line for each:
@@ -41,6 +42,8 @@ could be read; 2 the command line is wrong.
 Examples:
   rlminit import /etc/supervisor/supervisord.conf >rlminit.yaml
   rlminit import --root image/ image/ -o image/etc/rlminit/rlminit.yaml
+  docker image inspect $(docker compose config --images) >images.json
+  rlminit import --images images.json compose.yaml -o rlminit.yaml
   rlminit import --from systemd /lib/systemd/system/{nginx,redis-server}.service
 
 docs/import.md has what becomes of each key, docs/from/ a recipe for each source.
@@ -50,8 +53,8 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // flags are those of the command line.
 type flags struct {
-	from, root, user, out string
-	json                  bool
+	from, root, user, out, images string
+	json                          bool
 }
 
 // run is the program. It returns the exit code.
@@ -63,6 +66,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	set.StringVar(&f.root, "root", "", "the `DIR` that is the container's / (default: found by PATH, else /)")
 	set.StringVar(&f.user, "user", "", "the `USER` of services that name none (default: the one that most of the source name, else 1000:1000)")
 	set.StringVarP(&f.out, "output", "o", "", "write to `FILE`, as a whole or not at all, and not to stdout")
+	set.StringVar(&f.images, "images", "", "a `FILE` with what docker image inspect prints of a Compose file's images")
 	set.BoolVar(&f.json, "json", false, "write a JSON object with source, root, services, left and, without -o, config")
 	err := set.Parse(args)
 	switch {
@@ -87,6 +91,9 @@ func convert(f flags, paths []string, stdout, stderr io.Writer) int {
 	tree, err := move.NewTree(f.root, paths)
 	if err != nil {
 		return fail(stderr, control.ExitFailed, err)
+	}
+	if f.images != "" {
+		tree.ReadImages(f.images)
 	}
 	var from *source.Source
 	if f.from != "" {

@@ -37,6 +37,9 @@ type reader struct {
 	read  []string           // files that were read, so that none is twice
 	where map[string]move.At // of services.NAME and services.NAME.KEY
 	all   []*service
+
+	images  []image // of which docker image inspect has told
+	project string  // the name at the top of the first file, "" for none
 }
 
 // Import reads the files by these paths into a plan. Several are merged, as by docker
@@ -54,15 +57,18 @@ func Import(tree *move.Tree, paths []string, plan *move.Plan) error {
 			}
 		}
 	}
-	if err := r.project(paths, 0); err != nil {
+	if err := r.readImages(); err != nil {
+		return err
+	}
+	if err := r.files(paths, 0); err != nil {
 		return err
 	}
 	r.services()
 	return nil
 }
 
-// project reads files that are merged, and then those that they include.
-func (r *reader) project(paths []string, depth int) error {
+// files reads files that are merged, and then those that they include.
+func (r *reader) files(paths []string, depth int) error {
 	details := types.ConfigDetails{WorkingDir: filepath.Dir(paths[0]), Environment: types.Mapping{}}
 	var includes []include
 	for _, path := range paths {
@@ -217,6 +223,8 @@ func (r *reader) index(path string, data []byte) (includes []include, err error)
 			for _, n := range value.Content {
 				includes = append(includes, included(path, n))
 			}
+		case key.Value == "name" && r.project == "":
+			r.project = value.Value
 		case key.Value == "version" || key.Value == "name" || strings.HasPrefix(key.Value, "x-"):
 		default:
 			reason, why := move.Unknown, "import knows no such key; look whether something needs it"
@@ -322,7 +330,7 @@ func (r *reader) include(i include, depth int) {
 		r.plan.Leave(i.at, nil, move.Invalid, "include", fmt.Sprintf("it names no file, or %d files include each other", maxInclude))
 		return
 	}
-	if err := r.project(paths, depth+1); err != nil {
+	if err := r.files(paths, depth+1); err != nil {
 		r.plan.Leave(i.at, nil, move.Missing, "include", err.Error())
 	}
 }

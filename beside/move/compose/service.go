@@ -17,6 +17,8 @@ type service struct {
 	dir  string // of the file
 	body map[string]any
 	to   *move.Service // nil where it could not become one
+
+	image *image // nil: nothing is known of it
 }
 
 // take notes the services of a project.
@@ -94,6 +96,7 @@ func (r *reader) services() {
 				s.leave(key, move.Unknown, move.Short(key), "import knows no such key; look whether the service needs it")
 			}
 		}
+		s.inherit()
 		s.defaults()
 	}
 	if len(r.plan.Services) > 1 {
@@ -112,9 +115,20 @@ func (s *service) begin() {
 	if image == "" && s.body["build"] != nil {
 		image = "the image that is built"
 	}
+	if s.image = s.imageOf(); s.image != nil {
+		if len(entry) == 0 {
+			entry = move.Literals(s.image.Config.Entrypoint)
+			if len(command) == 0 {
+				command = move.Literals(s.image.Config.Cmd)
+			}
+		}
+		if s.body["healthcheck"] == nil && s.image.health() != nil {
+			s.body["healthcheck"] = s.image.health()
+		}
+	}
 	argv := append(slices.Clone(entry), command...)
 	if len(argv) == 0 {
-		s.leave("", move.Outside, move.Short(s.name), "it is left out: its command is in "+move.Short(image)+", which import does not look into; docker image inspect prints Entrypoint and Cmd; write them as command and entrypoint, and import again")
+		s.leave("", move.Outside, move.Short(s.name), "it is left out: its command is in "+move.Short(image)+"; give import what docker image inspect prints of it, by --images FILE, or write command")
 		return
 	}
 	if s.to = s.r.plan.New(s.name, s.r.at(s.name, "")); s.to == nil {
@@ -122,12 +136,20 @@ func (s *service) begin() {
 	}
 	if image != "" {
 		s.to.Comment = append(s.to.Comment, "its image was "+image+": install what it runs")
-		s.leave("image", move.Outside, orBuild(s.body), "one image has all services: install there what "+move.Short(image)+" has, and its WORKDIR, ENV and USER into working_dir, environment and user")
+		s.leave("image", move.Outside, orBuild(s.body), "one image has all services: install there what "+move.Short(image)+" has"+s.unread())
 	}
-	if len(entry) == 0 && image != "" {
-		s.leave("command", move.Outside, "entrypoint", "the image may have an ENTRYPOINT, which would run this command; docker image inspect prints it; put it before the command")
+	if len(entry) == 0 && image != "" && s.image == nil {
+		s.leave("command", move.Outside, "entrypoint", "the image may have an ENTRYPOINT, which would run this command; give import what docker image inspect prints, by --images FILE, or put it before the command")
 	}
 	s.to.Keys.Set("command", argv)
+}
+
+// unread is what a person must take from an image of which nothing is known.
+func (s *service) unread() string {
+	if s.image != nil {
+		return ""
+	}
+	return ", and write its WORKDIR, ENV and USER into working_dir, environment and user, or give import --images FILE"
 }
 
 func orBuild(body map[string]any) string {

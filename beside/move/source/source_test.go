@@ -52,6 +52,11 @@ func read(t testing.TB, dir, path string) result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return readFrom(t, dir, files, full)
+}
+
+func readFrom(t testing.TB, dir string, files *move.Tree, full string) result {
+	t.Helper()
 	s, err := Recognise(files, []string{full})
 	if err != nil {
 		t.Fatal(err)
@@ -270,6 +275,49 @@ bogus: 1
 	r.names(t, "compose.yaml:1: include other.yaml: it is included already", "compose.yaml:1: include: ", "compose.yaml:8: entrypoint: Compose refuses", "compose.yaml:11: depends_on plain: ",
 		"compose.yaml:16: ports: ", "compose.yaml:17: strange: ", "compose.yaml:18: user: ", "compose.yaml:19: replicas: ", "compose.yaml:29: restart: ", "compose.yaml:30: plain: it is left out: its command is in nginx",
 		"compose.yaml:32: volumes: ", "compose.yaml:33: bogus: ", ".env: .env: ", "other.yaml:3: web: ")
+}
+
+// What the file does not say is the image's.
+func TestComposeImages(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"shop/compose.yaml": "services:\n  db: {image: postgres, environment: {A: mine}}\n  cache: {image: 'docker.io/library/redis:7', command: [redis-server, --save, '']}\n  web: {build: ., entrypoint: [/run]}\n  other: {image: nowhere, command: [x]}\n",
+		"images.json": `[{"RepoTags": ["postgres:latest"], "Config": {"Entrypoint": ["entry.sh"], "Cmd": ["postgres", "$x"], "Env": ["A=theirs", "B=$y"], "WorkingDir": "/var", "StopSignal": "SIGINT",
+  "Healthcheck": {"Test": ["CMD-SHELL", "pg_isready -U $U"], "Interval": 5000000000, "Retries": 4}}},
+ {"RepoTags": ["redis:7"], "Config": {"Entrypoint": ["redis.sh"], "Cmd": ["redis-server"], "User": "999"}},
+ {"RepoTags": ["shop-web:latest"], "Config": {"Entrypoint": ["/old"], "Cmd": ["ignored"], "User": "5:6"}}]`,
+	})
+	path := filepath.Join(dir, "shop/compose.yaml")
+	files, err := move.NewTree("", []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files.ReadImages(filepath.Join(dir, "images.json"))
+	r := readFrom(t, dir, files, path)
+	r.holds(t, "services/db/command", "[entry.sh, postgres, $$x]")
+	r.holds(t, "services/db/environment", "{A: mine, B: $$y}")
+	r.holds(t, "services/db/working_dir", "/var")
+	r.holds(t, "services/db/stop", "{signal: INT, timeout: 10s, kill: main}")
+	r.holds(t, "services/db/health", `{exec: [sh, -c, "pg_isready -U $$U"], interval: 5s, timeout: 30s, retries: 4, action: none}`)
+	r.holds(t, "services/cache/command", `[redis.sh, redis-server, --save, ""]`)
+	r.holds(t, "user", `"999"`)
+	r.holds(t, "services/web/user", "5:6")
+	r.holds(t, "services/web/command", "[/run]")
+	r.names(t, "shop/compose.yaml:2: user: ", "shop/compose.yaml:5: entrypoint: ")
+	if strings.Count(r.left, ": entrypoint: ") != 1 {
+		t.Errorf("an entrypoint that is known is named:\n%s", r.left)
+	}
+	for _, bad := range []string{"{", "[]", "[{\"Config\": 3}]"} {
+		if err := os.WriteFile(filepath.Join(dir, "images.json"), []byte(bad), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Named("compose")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(files, []string{path}); err == nil || !strings.Contains(err.Error(), "images.json: ") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
 }
 
 func TestSystemd(t *testing.T) {
