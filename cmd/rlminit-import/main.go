@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -147,12 +149,9 @@ func write(f flags, tree *move.Tree, from *source.Source, plan *move.Plan, text 
 		}
 	}
 	if f.json {
-		m := made{Source: from.Name, Root: tree.Root, Services: []service{}, Left: left, Counts: map[string]int{}}
+		m := made{Source: from.Name, Root: tree.Root, Services: []service{}, Left: left, Counts: counted(left)}
 		for _, s := range plan.Services {
 			m.Services = append(m.Services, service{s.Name, s.Source, s.At.File, s.At.Line, s.Kind})
-		}
-		for _, l := range left {
-			m.Counts[string(l.Reason)]++
 		}
 		if m.Left == nil {
 			m.Left = []move.Left{}
@@ -166,7 +165,7 @@ func write(f flags, tree *move.Tree, from *source.Source, plan *move.Plan, text 
 		return e.Encode(m)
 	}
 	var said bytes.Buffer
-	fmt.Fprintf(&said, "rlminit: %s, in the root %s: %d services, %d things left out\n", from.Name, tree.Root, len(plan.Services), len(left))
+	fmt.Fprintf(&said, "rlminit: %s, in the root %s: %s, %s left out%s\n", from.Name, tree.Root, several(len(plan.Services), "service"), several(len(left), "thing"), byReason(left))
 	for _, l := range left {
 		fmt.Fprintln(&said, l)
 	}
@@ -179,6 +178,34 @@ func write(f flags, tree *move.Tree, from *source.Source, plan *move.Plan, text 
 		}
 	}
 	return nil
+}
+
+// several is a number of things in words.
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// byReason says of how much was left out for which reason, the most frequent first.
+func byReason(left []move.Left) string {
+	counts := counted(left)
+	reasons := slices.Sorted(maps.Keys(counts))
+	slices.SortStableFunc(reasons, func(a, b string) int { return counts[b] - counts[a] })
+	said := ""
+	for _, r := range reasons {
+		said += fmt.Sprintf(", %d %s", counts[r], r)
+	}
+	return strings.Replace(said, ",", ":", 1)
+}
+
+func counted(left []move.Left) map[string]int {
+	counts := map[string]int{}
+	for _, l := range left {
+		counts[string(l.Reason)]++
+	}
+	return counts
 }
 
 // replace writes a file as a whole: what was there stays until the new one is complete. A

@@ -113,6 +113,9 @@ func (r *reader) file(path string) {
 			delete(r.units, name)
 			r.plan.Leave(move.At{File: path}, nil, move.Outside, move.Short(name), "it is masked, so systemd runs it never; nor does rlminit")
 			return
+		case base != name && newUnit(name, "").instance != "" && newUnit(base, "").template:
+			r.instance(path)
+			return
 		case base != name && isUnit(base):
 			if u := r.units[base]; u != nil {
 				u.aliases = append(u.aliases, name)
@@ -217,14 +220,21 @@ func (r *reader) links(dir string) {
 		}
 		for _, w := range wants {
 			u := newUnit(w.Name(), "")
-			template := r.units[u.stem+"@"+filepath.Ext(w.Name())]
 			switch own := r.units[w.Name()]; {
 			case own != nil:
 				own.wanted = true
-			case template != nil && u.instance != "":
-				template.wanted = true
-				r.plan.Leave(move.At{File: filepath.Join(dir, e.Name(), w.Name())}, nil, move.Near, move.Short(w.Name()), "an instance is a profile here, on the volume: rlminit profile create "+move.Short(u.instance)+" --kind "+move.Short(u.stem))
+			case u.instance != "" && r.units[u.stem+"@"+filepath.Ext(w.Name())] != nil:
+				r.instance(filepath.Join(dir, e.Name(), w.Name()))
 			}
 		}
 	}
+}
+
+// instance names an instance of a template.
+func (r *reader) instance(path string) {
+	u := newUnit(filepath.Base(path), path)
+	if template := r.units[u.stem+"@"+filepath.Ext(u.name)]; template != nil {
+		template.wanted = true
+	}
+	r.plan.Leave(u.at, nil, move.Near, move.Short(u.name), "an instance is a profile here, on the volume: rlminit profile create "+move.Short(u.instance)+" --kind "+move.Short(u.stem))
 }

@@ -29,9 +29,9 @@ func TestCommandLine(t *testing.T) {
 		code     int
 		out, err string // how each begins; "": it is empty
 	}{
-		{"Procfile", 0, "# What rlminit supervises", "rlminit: procfile, in the root /: 1 services, 0 things left out\n"},
+		{"Procfile", 0, "# What rlminit supervises", "rlminit: procfile, in the root /: 1 service, 0 things left out\n"},
 		{".", 0, "# What rlminit supervises", "rlminit: procfile"},
-		{"bad", 14, "# What", "rlminit: procfile, in the root /: 1 services, 1 things left out\nbad/Procfile:2: nothing: it is no NAME: COMMAND"},
+		{"bad", 14, "# What", "rlminit: procfile, in the root /: 1 service, 1 thing left out: 1 invalid\nbad/Procfile:2: nothing: it is no NAME: COMMAND"},
 		{"--json bad", 14, "{\n  \"source\": \"procfile\"", ""},
 		{"-o new.yaml Procfile", 0, "", "rlminit: procfile"},
 		{"-o gone/new.yaml Procfile", 1, "", "rlminit: cannot write gone/new.yaml: "},
