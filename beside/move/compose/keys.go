@@ -104,18 +104,18 @@ func (s *service) pids(v any) {
 }
 
 func (s *service) deploy(v any) {
-	d := mapping(v)
+	d := s.mapping("deploy", v)
 	for _, key := range sorted(d) {
 		switch key {
 		case "resources":
-			r := mapping(d[key])
+			r := s.mapping("deploy", d[key])
 			for _, of := range sorted(r) {
 				s.resources(of, mapping(r[of]))
 			}
 		case "replicas":
 			s.scale(d[key])
 		case "restart_policy":
-			s.restartPolicy(mapping(d[key]))
+			s.restartPolicy(s.mapping("deploy", d[key]))
 		case "mode", "labels", "placement", "update_config", "rollback_config", "endpoint_mode":
 			s.leave("deploy", move.NoEqual, "deploy."+key, "it is for a swarm; one container has nothing of the kind")
 		default:
@@ -166,7 +166,7 @@ func (s *service) scale(v any) {
 }
 
 func (s *service) ulimits(v any) {
-	all := mapping(v)
+	all := s.mapping("ulimits", v)
 	for _, name := range sorted(all) {
 		limits := s.to.Keys.Sub("limits")
 		if m := mapping(all[name]); m != nil {
@@ -213,7 +213,7 @@ func (s *service) securityOpt(v any) {
 }
 
 func (s *service) logging(v any) {
-	l := mapping(v)
+	l := s.mapping("logging", v)
 	driver := scalar(l["driver"])
 	if driver != "" && driver != "json-file" && driver != "local" {
 		s.leave("logging", move.NoEqual, "logging "+move.Short(driver), "rlminit keeps the log itself; log: {forward: {to, format}} sends it on, and the container may have a driver of its own")

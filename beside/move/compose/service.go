@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rlminit/beside/move"
+	definition "rlminit/service"
 )
 
 // service is one of a Compose file.
@@ -178,6 +179,10 @@ func (s *service) environment(v any) {
 		values = map[string]any{}
 		for _, pair := range list(v) {
 			name, value, given := strings.Cut(pair, "=")
+			if why := definition.CheckVariable(name); why != "" && !given {
+				s.leave("environment", move.Invalid, "environment "+move.Short(name), why)
+				continue
+			}
 			if values[name] = any(value); !given {
 				values[name] = nil
 			}

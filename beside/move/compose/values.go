@@ -119,6 +119,15 @@ func mapping(v any) map[string]any {
 	return m
 }
 
+// mapping is the mapping that a key has; what is none is named.
+func (s *service) mapping(key string, v any) map[string]any {
+	m, is := v.(map[string]any)
+	if !is && v != nil {
+		s.leave(key, move.Invalid, key, "it is no mapping, as Compose wants; it is left out")
+	}
+	return m
+}
+
 // argv is a command: a list, or a line that Compose splits as a shell would.
 func (s *service) argv(key string) []string {
 	v, there := s.body[key]

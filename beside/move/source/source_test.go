@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
 
 	"rlminit/beside/move"
@@ -161,6 +162,9 @@ exitcodes=0,2
 startsecs=5
 startretries=7
 novel=1
+[program:zero]
+command=x
+numprocs=0
 [program:unset]
 command=sh -c "kill $$; echo ${X}"
 autorestart=no
@@ -194,8 +198,8 @@ priority=1
 	r.names(t,
 		"etc/supervisor/supervisord.conf:2: [unix_http_server]: ", "etc/supervisor/supervisord.conf:11: include /elsewhere/*.conf: no file",
 		"etc/supervisor/conf.d/a.conf:1: Web_00: it is called web_00 here", "etc/supervisor/conf.d/a.conf:15: stdout_logfile: ", "etc/supervisor/conf.d/a.conf:25: novel: ",
-		"etc/supervisor/conf.d/a.conf:20: user=root: ", "etc/supervisor/conf.d/a.conf:26: stop: ", "etc/supervisor/conf.d/a.conf:31: [eventlistener:mail]: ",
-		"etc/supervisor/conf.d/a.conf:34: [fcgi-program:f]: ", "etc/supervisor/conf.d/a.conf:38: [group:back]: there is no program gone")
+		"etc/supervisor/conf.d/a.conf:20: user=root: ", "etc/supervisor/conf.d/a.conf:28: [program:zero]: ", "etc/supervisor/conf.d/a.conf:29: stop: ", "etc/supervisor/conf.d/a.conf:34: [eventlistener:mail]: ",
+		"etc/supervisor/conf.d/a.conf:37: [fcgi-program:f]: ", "etc/supervisor/conf.d/a.conf:41: [group:back]: there is no program gone")
 	r.silent(t, "rpcinterface", "nodaemon", "/dev/fd/1")
 }
 
@@ -524,6 +528,12 @@ func TestHostile(t *testing.T) {
 		"proc/Procfile":             "web: \x1b[31m\nmain: a\ndefault: ${X\n" + long[:200_000] + ": x\n",
 	})
 	if err := os.Symlink("/etc/shadow", filepath.Join(dir, "rc/s6-rc.d/a/finish")); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "proc/supervisord.conf"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("loop.service", filepath.Join(dir, "unit/loop.service")); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"long", "bomb", "self", "loop", "out", "types", "unit", "rc/s6-rc.d", "proc"} {

@@ -25,6 +25,9 @@ var numbered = []string{
 // program makes the services of a program: numprocs of them.
 func (r *reader) program(s *section, name string, g membership) {
 	n, first := r.integer(s, nil, "numprocs", 1), r.integer(s, nil, "numprocs_start", 0)
+	if n < 1 {
+		r.plan.Leave(s.keys["numprocs"].at, nil, move.Invalid, "["+move.Short(s.name)+"]", "it is left out: numprocs is below 1")
+	}
 	if n > maxProcesses {
 		r.plan.Leave(s.keys["numprocs"].at, nil, move.Bound, "numprocs", "import makes at most "+itoa(maxProcesses)+" services of one program; write the others, or a kind with a profile for each")
 		n = maxProcesses
@@ -43,6 +46,8 @@ func (r *reader) program(s *section, name string, g membership) {
 		if v, there := s.keys["process_name"]; there {
 			if text, err := r.expand(v.text, names); err == nil {
 				called = text
+			} else if i == first {
+				r.plan.Leave(v.at, nil, move.Invalid, "process_name", err.Error()+"; the program's name stands for it")
 			}
 		}
 		if n > 1 && called == name {
