@@ -56,24 +56,60 @@ func ignored(*service, any) {}
 
 // outside is what is to be done about keys that belong to the container, or to no container
 // any more.
-var outside = map[string]string{
-	"ports":    "the container publishes ports: docker run -p, for all services together",
-	"expose":   "ports are open within the container anyway",
-	"volumes":  "the container has the volumes: docker run -v, at the path where the service had it",
-	"networks": "all services are in one container, and reach each other at 127.0.0.1",
-	"tmpfs":    "the container has it: docker run --tmpfs", "hostname": "the container has one: docker run --hostname", "domainname": "the container has one: docker run --domainname",
-	"dns": "the container has them: docker run --dns", "dns_search": "the container has them: docker run --dns-search", "dns_opt": "the container has them: docker run --dns-option",
-	"extra_hosts": "the container has them: docker run --add-host", "sysctls": "the container has them: docker run --sysctl", "devices": "the container has them: docker run --device",
-	"shm_size": "the container has it: docker run --shm-size", "network_mode": "the container has one: docker run --network", "privileged": "the container would have it, for all services; give only what is needed",
-	"read_only": "the container has it: docker run --read-only", "platform": "the image has one", "runtime": "the container has one: docker run --runtime",
-	"secrets": "give the files to the container, and name them in secrets of the service", "configs": "put the files into the image, or mount them",
-	"tty": "services have no terminal here; the main command has (key main)", "stdin_open": "the stdin of a service is /dev/null here; the main command has one (key main)",
-	"ipc": "all services are in one container", "pid": "all services are in one container", "uts": "all services are in one container", "userns_mode": "the container has one: docker run --userns",
-	"gpus": "the container has them: docker run --gpus", "mac_address": "the container has one", "cgroup": "the container has one", "cgroup_parent": "the container has one: docker run --cgroup-parent",
-	"annotations": "the container has them: docker run --annotation", "storage_opt": "the container has them: docker run --storage-opt", "volumes_from": "the container has the volumes: docker run -v",
-	"oom_kill_disable": "the container has it", "oom_score_adj": "the container has it: docker run --oom-score-adj", "cpuset": "the container has it: docker run --cpuset-cpus",
-	"memswap_limit": "limits.memory counts no swap", "mem_swappiness": "the container has it: docker run --memory-swappiness", "mem_reservation": "there is no soft limit here; limits: {memory: …} is the hard one",
-	"external_links": "all services are in one container; name others by their address", "develop": "it is for docker compose watch; nothing here rebuilds", "isolation": "it is for Windows",
+var outside = index([]note{
+	{"ports", "the container publishes ports: docker run -p, for all services together"},
+	{"expose", "ports are open within the container anyway"},
+	{"volumes", "the container has the volumes: docker run -v, at the path where the service had it"},
+	{"networks", "all services are in one container, and reach each other at 127.0.0.1"},
+	{"tmpfs", "the container has it: docker run --tmpfs"},
+	{"hostname", "the container has one: docker run --hostname"},
+	{"domainname", "the container has one: docker run --domainname"},
+	{"dns", "the container has them: docker run --dns"},
+	{"dns_search", "the container has them: docker run --dns-search"},
+	{"dns_opt", "the container has them: docker run --dns-option"},
+	{"extra_hosts", "the container has them: docker run --add-host"},
+	{"sysctls", "the container has them: docker run --sysctl"},
+	{"devices", "the container has them: docker run --device"},
+	{"shm_size", "the container has it: docker run --shm-size"},
+	{"network_mode", "the container has one: docker run --network"},
+	{"privileged", "the container would have it, for all services; give only what is needed"},
+	{"read_only", "the container has it: docker run --read-only"},
+	{"platform", "the image has one"},
+	{"runtime", "the container has one: docker run --runtime"},
+	{"secrets", "give the files to the container, and name them in secrets of the service"},
+	{"configs", "put the files into the image, or mount them"},
+	{"tty", "services have no terminal here; the main command has (key main)"},
+	{"stdin_open", "the stdin of a service is /dev/null here; the main command has one (key main)"},
+	{"ipc pid uts", "all services are in one container"},
+	{"userns_mode", "the container has one: docker run --userns"},
+	{"gpus", "the container has them: docker run --gpus"},
+	{"mac_address cgroup", "the container has one"},
+	{"cgroup_parent", "the container has one: docker run --cgroup-parent"},
+	{"annotations", "the container has them: docker run --annotation"},
+	{"storage_opt", "the container has them: docker run --storage-opt"},
+	{"volumes_from", "the container has the volumes: docker run -v"},
+	{"oom_kill_disable", "the container has it"},
+	{"oom_score_adj", "the container has it: docker run --oom-score-adj"},
+	{"cpuset", "the container has it: docker run --cpuset-cpus"},
+	{"memswap_limit", "limits.memory counts no swap"},
+	{"mem_swappiness", "the container has it: docker run --memory-swappiness"},
+	{"mem_reservation", "there is no soft limit here; limits: {memory: …} is the hard one"},
+	{"external_links", "all services are in one container; name others by their address"},
+	{"develop", "it is for docker compose watch; nothing here rebuilds"},
+	{"isolation", "it is for Windows"},
+})
+
+// note is what is to be done about keys.
+type note struct{ keys, why string }
+
+func index(notes []note) map[string]string {
+	all := map[string]string{}
+	for _, n := range notes {
+		for _, key := range strings.Fields(n.keys) {
+			all[key] = n.why
+		}
+	}
+	return all
 }
 
 // services makes services of all, and what they say of each other.
