@@ -35,7 +35,7 @@ prebuilt = sed -e '/ AS build$$/,/^FROM scratch/{/^FROM scratch/!d}' -e "s|--fro
 PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|programs|vm)$$|/tests/beside/')
 # One goroutine has no races, and the race detector makes a search ten times as slow:
 # these packages and their tests start none, which tests/structure sees to.
-ALONE = analyze cgroup internal/document internal/nearest internal/redact internal/schedule job job/files job/table job/threshold journal/places plan plan/apply \
+ALONE = analyze beside/top/screen beside/top/table beside/top/text cgroup internal/document internal/nearest internal/redact internal/schedule job job/files job/table job/threshold journal/places plan plan/apply \
 	reconcile reap/footprint service supervise/core supervise/handover supervise/machine supervise/operation supervise/order wire
 
 .PHONY: help
@@ -204,6 +204,11 @@ dist-tree: go
 		cp -R rootfs/. "$$tree/rootfs/"; mkdir "$$tree/rootfs/run" "$$tree/rootfs/tmp"; \
 		chmod -R u=rwX,go=rX "$$tree"; chmod 1777 "$$tree/rootfs/tmp"; chmod 0750 "$$tree/data"; \
 	done
+
+.PHONY: screenshots
+screenshots: go ## makes the pictures in docs/ anew, in real browsers and terminals
+	@tests/install-tools tmux
+	RLMINIT_SCREENSHOTS=$(CURDIR)/docs $(GO) test -count=1 -run '^TestScreenshots$$' ./tests/beside/...
 
 .PHONY: docs
 docs: go ## makes the generated pages: docs/commands.md, docs/man

@@ -268,8 +268,8 @@ func (d *destination) fill() {
 		} else {
 			m.atEnd()
 		}
-		m.next.Place = m.lines.Position()
-		if len(b.text) > before {
+		if len(b.text) > before { // else next stays what done may be
+			m.next.Place = m.lines.Position()
 			b.marks = append(b.marks, mark{member: m, cursor: m.next, end: uint64(len(b.text))})
 		}
 		if len(d.members) > manyMembers {

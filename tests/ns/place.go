@@ -217,8 +217,8 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// Exec runs a command in the namespaces of PID 1, by nsenter(1).
-func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, error) {
+// Enter is a command in the namespaces of PID 1, by nsenter(1), with its environment.
+func (p *Place) Enter(user box.User, argv ...string) *exec.Cmd {
 	options := []string{"-t", strconv.Itoa(p.init.Process.Pid), "-p", "-m", "-n"}
 	if p.ids > 0 {
 		options = append(options, "-U")
@@ -231,6 +231,12 @@ func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, er
 	cmd := exec.Command("nsenter", append(append(options, "--"), argv...)...)
 	cmd.Env = p.environment()
 	cmd.Dir = "/"
+	return cmd
+}
+
+// Exec runs a command in the namespaces of PID 1.
+func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, error) {
+	cmd := p.Enter(user, argv...)
 	cmd.Stdin = in
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint

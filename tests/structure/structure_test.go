@@ -279,7 +279,7 @@ func TestTier1LinksLittle(t *testing.T) {
 func TestBinaryLinksNothingOfThoseBesideIt(t *testing.T) {
 	for _, p := range list(t, "./cmd/rlminit") {
 		for _, d := range p.Deps {
-			for _, theirs := range []string{module + "beside", "github.com/charmbracelet/", "html/template", "github.com/chromedp/", "github.com/compose-spec/", "gopkg.in/ini.v1"} {
+			for _, theirs := range []string{module + "beside", "charm.land/", "github.com/charmbracelet/", "html/template", "github.com/chromedp/", "github.com/compose-spec/", "gopkg.in/ini.v1"} {
 				if strings.HasPrefix(d, theirs) {
 					t.Errorf("rlminit links %s, which is for programs beside it", d)
 				}
