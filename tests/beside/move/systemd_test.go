@@ -1,10 +1,10 @@
 package move
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"rlminit/control"
@@ -99,7 +99,7 @@ func TestUnits(t *testing.T) {
 	b.Await("static", "stopped")
 	await(t, ours, map[string]int{"start web": 1, "start db": 1, "job two": 1, "before one two": 1})
 	first := b.Await("web", "running")
-	b.As(box.Root, "kill", "-9", strings.TrimSpace(b.Shell(box.Root, "pgrep -f '^/bin/bash .*witness web'")))
+	b.As(box.Root, "kill", "-9", fmt.Sprint(*first.PID))
 	b.AwaitThat("web", "is started again", func(s control.Service) bool { return s.State == "running" && s.PID != nil && *s.PID != *first.PID })
 	await(t, ours, map[string]int{"start web": 2})
 	if err := b.Stop(); err != nil {
