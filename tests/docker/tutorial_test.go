@@ -71,11 +71,30 @@ func TestTutorial(t *testing.T) {
 		_ = exec.Command("docker", "rm", "-f", name).Run()
 		_ = exec.Command("docker", "volume", "rm", name).Run()
 	})
+	began := time.Now()
+	typed(t, all, dir, rename.Replace, name)
+	t.Logf("figure: the tutorial takes %.0f s to type", time.Since(began).Seconds())
+	for _, file := range []string{"agent", "rlminit.yaml", "Dockerfile", "agents.yaml"} {
+		typed, err := os.ReadFile(filepath.Join(dir, "forty", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := os.ReadFile(filepath.Join(root, "examples", "forty", file))
+		if err != nil || !bytes.Equal([]byte(rename.Replace(string(kept))), typed) {
+			t.Errorf("examples/forty/%s is not what the tutorial makes: %v", file, err)
+		}
+	}
+}
+
+// typed types the blocks of a page in a directory, each command as rename has it, and checks
+// what they print. If one fails, it shows the log of a container too.
+func typed(t *testing.T, all []block, dir string, rename func(string) string, container string) {
+	t.Helper()
 	// One shell types all of it: a block may use what one before has set.
 	out := func(i int) string { return filepath.Join(dir, fmt.Sprintf("out-%d", i)) }
 	script := "set -e\nexec 3>&1 </dev/null\ntrap 'echo block $block >&3' ERR\n"
 	for i, b := range all {
-		script += fmt.Sprintf("block=%d\nexec >%s 2>&1\n%s", i, out(i), rename.Replace(b.commands))
+		script += fmt.Sprintf("block=%d\nexec >%s 2>&1\n%s", i, out(i), rename(b.commands))
 	}
 	file := filepath.Join(dir, "script")
 	if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
@@ -83,9 +102,7 @@ func TestTutorial(t *testing.T) {
 	}
 	shell := exec.CommandContext(t.Context(), "bash", file)
 	shell.Dir = dir
-	began := time.Now()
 	said, failed := shell.CombinedOutput()
-	t.Logf("figure: the tutorial takes %.0f s to type", time.Since(began).Seconds())
 	for i, b := range all {
 		printed, err := os.ReadFile(out(i))
 		if err != nil {
@@ -109,17 +126,7 @@ func TestTutorial(t *testing.T) {
 		}
 	}
 	if failed != nil {
-		logs, _ := exec.Command("docker", "logs", name).CombinedOutput()
+		logs, _ := exec.Command("docker", "logs", container).CombinedOutput()
 		t.Fatalf("%v: %s\n%s", failed, said, logs)
-	}
-	for _, file := range []string{"agent", "rlminit.yaml", "Dockerfile", "agents.yaml"} {
-		typed, err := os.ReadFile(filepath.Join(dir, "forty", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept, err := os.ReadFile(filepath.Join(root, "examples", "forty", file))
-		if err != nil || !bytes.Equal([]byte(rename.Replace(string(kept))), typed) {
-			t.Errorf("examples/forty/%s is not what the tutorial makes: %v", file, err)
-		}
 	}
 }

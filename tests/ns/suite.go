@@ -41,6 +41,9 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
+// Programs is the directory of rlminit, and of the programs beside it, once Main runs.
+func Programs() string { return programs }
+
 // impossible says why no box can be made here, or nothing.
 func impossible() string {
 	if _, err := exec.LookPath("nsenter"); err != nil {
