@@ -33,8 +33,8 @@ type Function struct {
 
 // Figures are what was measured.
 type Figures struct {
-	Total     Size // of what is linked into rlminit
-	Beside    Size // of the programs beside it: see Aside
+	Total     Size            // of what is linked into rlminit
+	Beside    Size            // of the programs beside it: see Aside
 	Packages  map[string]Size // by folder, from the top of the repository
 	Files     map[string]Size
 	Functions []Function // the longest first
