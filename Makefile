@@ -178,18 +178,19 @@ try: build ## the whole thing without Docker and without root, in a throw-away P
 	@PATH="$(CURDIR)/bin:$$PATH" bin/rlminit try --profiles $(PROFILES)
 
 .PHONY: dist
-dist: ## static binaries for amd64 and arm64 with SHA256SUMS, and an image tar of each
+dist: ## a release in dist/: static binaries, archives, .deb and .apk for amd64 and arm64, LICENSES, a bill of materials, SHA256SUMS
+	@rm -f dist/SHA256SUMS; $(MAKE) dist-tree ARCHS='$(ARCHS)'
+	@GO='$(GO)' VERSION='$(VERSION)' tools/release/assemble $(ARCHS)
+
+.PHONY: dist-images
+dist-images: ## an image tar of the demo for each architecture, by the Docker engine: it has the time in it
+	@[ -n '$(ENGINE_ARCH)' ] || { echo 'no Docker engine answers; start it'; exit 1; }
 	@$(MAKE) dist-tree ARCHS='$(ARCHS)'
-	@for arch in $(ARCHS); do cp "dist/linux-$$arch/rlminit" "dist/rlminit-linux-$$arch"; done
-	@rm -f dist/*.tar.gz
-	@if [ -n '$(ENGINE_ARCH)' ]; then \
-		for arch in $(ARCHS); do \
-			$(call prebuilt,$$arch); \
-			$(DOCKER) build -q --platform "linux/$$arch" -f dist/Dockerfile --target demo -t "$(IMAGE):demo-$$arch" .; \
-			$(DOCKER) save "$(IMAGE):demo-$$arch" | gzip -n >"dist/rlminit-demo-linux-$$arch.tar.gz"; \
-		done; \
-	else echo 'no Docker engine answers: no image tar was made'; fi
-	@cd dist && sha256sum rlminit-* >SHA256SUMS && cat SHA256SUMS
+	@for arch in $(ARCHS); do \
+		$(call prebuilt,$$arch); \
+		$(DOCKER) build -q --platform "linux/$$arch" -f dist/Dockerfile --target demo -t "$(IMAGE):demo-$$arch" .; \
+		$(DOCKER) save "$(IMAGE):demo-$$arch" | gzip -n >"dist/image-demo-linux-$$arch.tar.gz"; \
+	done
 
 # dist/linux-ARCH/ is what the images are made of. The modes are set here, for
 # a checkout's depend on the umask, and a configuration that a group can write
