@@ -32,7 +32,7 @@ ENGINE_ARCH = $(shell $(DOCKER) version -f '{{.Server.Arch}}' 2>/dev/null)
 HOST_ARCH = $(shell $(GO) env GOARCH)
 # The Dockerfile less its build stage, for an architecture: see its first lines.
 prebuilt = sed -e '/ AS build$$/,/^FROM scratch/{/^FROM scratch/!d}' -e "s|--from=build /out/|dist/linux-$(1)/|" Dockerfile >dist/Dockerfile
-PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|programs|vm)$$|/tests/beside/')
+PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(dist|docker|ns|programs|vm)$$|/tests/beside/')
 # One goroutine has no races, and the race detector makes a search ten times as slow:
 # these packages and their tests start none, which tests/structure sees to.
 ALONE = analyze beside/top/screen beside/top/table beside/top/text cgroup internal/document internal/nearest internal/redact internal/schedule job job/files job/table job/threshold journal/places plan plan/apply \
@@ -59,6 +59,7 @@ check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles,
 	@echo 'shellcheck'; shellcheck $$(git grep -lE '^#!.*\b(ba)?sh$$' -- ':!*.go' ':!*.md')
 	@echo 'Dockerfiles'; if command -v shellcheck >/dev/null; then files=($$(git ls-files '*Dockerfile' README.md | sed "s|^|$$PWD/|")); \
 		cd tests/dockerlint; $(GO) mod verify >/dev/null; $(GO) vet .; out=$$($(GO) test -vet=off . 2>&1) || { echo "$$out"; exit 1; }; $(GO) run . "$${files[@]}"; fi
+	@echo 'tools/release'; cd tools/release; $(GO) mod verify >/dev/null; $(GO) vet ./bill
 	@echo 'promtool'; if command -v promtool >/dev/null; then cd examples/metrics; \
 		out=$$({ promtool check config prometheus.yaml && promtool test rules alerts_test.yaml; } 2>&1) || { echo "$$out"; exit 1; }; fi
 	@echo 'govulncheck'; out=$$($(TOOL) govulncheck ./... 2>&1) || { \
@@ -178,18 +179,28 @@ try: build ## the whole thing without Docker and without root, in a throw-away P
 	@PATH="$(CURDIR)/bin:$$PATH" bin/rlminit try --profiles $(PROFILES)
 
 .PHONY: dist
-dist: ## static binaries for amd64 and arm64 with SHA256SUMS, and an image tar of each
+dist: ## a release in dist/: static binaries, archives, .deb and .apk for amd64 and arm64, LICENSES, a bill of materials, SHA256SUMS
+	@rm -f dist/SHA256SUMS; $(MAKE) dist-tree ARCHS='$(ARCHS)'
+	@GO='$(GO)' VERSION='$(VERSION)' tools/release/assemble $(ARCHS)
+
+.PHONY: test-dist
+test-dist: go ## looks at what make dist has made: packages, licences, arm64 under an emulator, the .deb in a Debian container
+	@tests/install-tools qemu-aarch64-static mmdebstrap dpkg-deb file
+	$(GO) test -count=1 ./tests/dist
+
+.PHONY: dist-check
+dist-check: go ## makes a release of HEAD twice, in two places, and compares: minutes
+	tools/release/twice
+
+.PHONY: dist-images
+dist-images: ## an image tar of the demo for each architecture, by the Docker engine: it has the time in it
+	@[ -n '$(ENGINE_ARCH)' ] || { echo 'no Docker engine answers; start it'; exit 1; }
 	@$(MAKE) dist-tree ARCHS='$(ARCHS)'
-	@for arch in $(ARCHS); do cp "dist/linux-$$arch/rlminit" "dist/rlminit-linux-$$arch"; done
-	@rm -f dist/*.tar.gz
-	@if [ -n '$(ENGINE_ARCH)' ]; then \
-		for arch in $(ARCHS); do \
-			$(call prebuilt,$$arch); \
-			$(DOCKER) build -q --platform "linux/$$arch" -f dist/Dockerfile --target demo -t "$(IMAGE):demo-$$arch" .; \
-			$(DOCKER) save "$(IMAGE):demo-$$arch" | gzip -n >"dist/rlminit-demo-linux-$$arch.tar.gz"; \
-		done; \
-	else echo 'no Docker engine answers: no image tar was made'; fi
-	@cd dist && sha256sum rlminit-* >SHA256SUMS && cat SHA256SUMS
+	@for arch in $(ARCHS); do \
+		$(call prebuilt,$$arch); \
+		$(DOCKER) build -q --platform "linux/$$arch" -f dist/Dockerfile --target demo -t "$(IMAGE):demo-$$arch" .; \
+		$(DOCKER) save "$(IMAGE):demo-$$arch" | gzip -n >"dist/image-demo-linux-$$arch.tar.gz"; \
+	done
 
 # dist/linux-ARCH/ is what the images are made of. The modes are set here, for
 # a checkout's depend on the umask, and a configuration that a group can write

@@ -43,7 +43,7 @@ func buildImages() (images, error) {
 	if err != nil {
 		return images{}, err
 	}
-	base, err := debianBase()
+	base, err := DebianBase()
 	if err != nil {
 		return images{}, err
 	}
@@ -84,9 +84,9 @@ func run(dir string, argv ...string) error {
 	return nil
 }
 
-// debianBase is an image of Debian with bash: one made before by this recipe,
+// DebianBase is an image of Debian with bash: one made before by this recipe,
 // one that mmdebstrap makes now (15 s), or one that a registry has.
-func debianBase() (string, error) {
+func DebianBase() (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(debian, " ")))
 	tag := "rlminit-test-base:" + hex.EncodeToString(sum[:6])
 	if r, err := docker(nil, "image", "inspect", tag); err != nil || r.Code == 0 {

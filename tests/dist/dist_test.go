@@ -1,0 +1,173 @@
+// Package dist looks at what `make dist` has made, as somebody does who downloads it:
+// checksums, licences, packages, and the arm64 binaries under an emulator. It builds
+// nothing, and changes nothing in dist/.
+package dist
+
+import (
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"rlminit/tests/box"
+)
+
+// archs are those of a release.
+var archs = []string{"amd64", "arm64"}
+
+// made is the directory with the release.
+func made(t *testing.T) string {
+	t.Helper()
+	root, err := box.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "dist")
+	if _, err := os.Stat(filepath.Join(dir, "SHA256SUMS")); err != nil {
+		t.Fatalf("there is no release to look at: run make dist: %v", err)
+	}
+	return dir
+}
+
+// only is the one file of the pattern.
+func only(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(made(t), pattern))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files are %s, where one should be: %v", len(files), pattern, err)
+	}
+	return files[0]
+}
+
+// output is what a command prints on stdout, which must succeed.
+func output(t *testing.T, argv ...string) string {
+	t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out, exit.Stderr)
+		}
+		t.Fatalf("%s: %v", strings.Join(argv, " "), err)
+	}
+	return string(out)
+}
+
+// programs are the names of the binaries that are released: rlminit, and those that are
+// beside it in the source.
+func programs(t *testing.T) []string {
+	t.Helper()
+	mains, err := filepath.Glob(filepath.Join(made(t), "../cmd/rlminit*/main.go"))
+	if err != nil || len(mains) == 0 {
+		t.Fatalf("there is no program to release: %v", err)
+	}
+	var names []string
+	for _, main := range mains {
+		names = append(names, filepath.Base(filepath.Dir(main)))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// built is the path of a program in dist/.
+func built(t *testing.T, arch, name string) string {
+	if name == "rlminit" {
+		return filepath.Join(made(t), "linux-"+arch, name)
+	}
+	return filepath.Join(made(t), "linux-"+arch, "beside", name)
+}
+
+func TestSums(t *testing.T) {
+	dir := made(t)
+	content, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, line := range strings.Split(strings.TrimSpace(string(content)), "\n") {
+		sum, name, _ := strings.Cut(line, "  ")
+		file, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := sha256.Sum256(file); hex.EncodeToString(is[:]) != sum {
+			t.Errorf("%s has another checksum than SHA256SUMS says", name)
+		}
+		names = append(names, name)
+	}
+	for _, want := range []string{
+		`^LICENSES$`, `^rlminit\.cdx\.json$`, `^rlminit-linux-amd64$`, `^rlminit-linux-arm64$`,
+		`^rlminit-linux-amd64\.tar\.gz$`, `^rlminit-linux-arm64\.tar\.gz$`,
+		`^rlminit_\d[0-9A-Za-z.-]*_amd64\.deb$`, `^rlminit_\d[0-9A-Za-z.-]*_arm64\.deb$`,
+		`^rlminit_\d[0-9A-Za-z.-]*_amd64\.apk$`, `^rlminit_\d[0-9A-Za-z.-]*_arm64\.apk$`,
+	} {
+		if !slices.ContainsFunc(names, regexp.MustCompile(want).MatchString) {
+			t.Errorf("SHA256SUMS has no file %s: %q", want, names)
+		}
+	}
+}
+
+// What runs in any image must not look for a loader or a library there.
+func TestBinariesAreStatic(t *testing.T) {
+	for _, arch := range archs {
+		for _, name := range programs(t) {
+			if kind := output(t, "file", "-b", built(t, arch, name)); !strings.Contains(kind, "statically linked") {
+				t.Errorf("%s for %s is not static: %s", name, arch, kind)
+			}
+		}
+	}
+}
+
+// The bill and the licences are held against the binaries, by what Go's toolchain says
+// of them.
+func TestBillNamesAllThatIsLinked(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(made(t), "rlminit.cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bill struct {
+		BOMFormat  string `json:"bomFormat"`
+		Components []struct {
+			Name, Version string
+			Evidence      struct{ Licenses []any }
+		}
+	}
+	if err := json.Unmarshal(content, &bill); err != nil || bill.BOMFormat != "CycloneDX" {
+		t.Fatalf("the bill is none of CycloneDX's, but %q: %v", bill.BOMFormat, err)
+	}
+	licences, err := os.ReadFile(filepath.Join(made(t), "LICENSES"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, c := range bill.Components {
+		if len(c.Evidence.Licenses) > 0 {
+			listed[c.Name+" "+c.Version] = true
+		}
+	}
+	for _, arch := range archs {
+		for _, name := range programs(t) {
+			info, err := buildinfo.ReadFile(built(t, arch, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dep := range info.Deps {
+				module := dep.Path + " " + dep.Version
+				if !listed[module] {
+					t.Errorf("%s for %s links %s, and the bill has it not, or without a licence", name, arch, module)
+				}
+				if !strings.Contains(string(licences), "\n"+module+" (") {
+					t.Errorf("LICENSES has no licence of %s", module)
+				}
+			}
+		}
+	}
+}
