@@ -18,7 +18,8 @@ type status struct {
 	up         bool
 	wantedUp   bool
 	normallyUp bool
-	ready      bool // up: its probe has succeeded; down: it can be started
+	ready      bool // up, and its probe has succeeded
+	startable  bool // down, and what follows on its end is done
 	paused     bool
 	pid        int
 	code       int // of its last end; -1: it is up, or a signal ended it
@@ -149,7 +150,7 @@ func statusOf(is control.Service, at time.Time, stopped func(pid int) bool) *sta
 		s.ready = is.Ready != nil && *is.Ready
 		return s
 	}
-	s.ready = is.State != "stopping"
+	s.startable = is.State != "stopping"
 	if e := is.LastExit; e != nil {
 		s.since = e.At
 		if s.readySince.Before(e.At) || is.State != "stopped" {
@@ -188,7 +189,7 @@ func (s *status) sentence(number bool) string {
 		{s.up && s.paused, "paused"},
 		{!s.up && s.wantedUp, "want up"},
 		{s.up && !s.wantedUp, "want down"},
-		{s.ready, "ready " + seconds(s.at.Sub(s.readySince)) + " seconds"},
+		{s.ready || s.startable, "ready " + seconds(s.at.Sub(s.readySince)) + " seconds"},
 	} {
 		if part.says {
 			text += ", " + part.what

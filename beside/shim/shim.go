@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/durable"
 )
 
 // Flag is what stands before the program in a shim's line.
@@ -46,7 +47,7 @@ func Install(self, link, target string, force bool) error {
 	info, err := os.Stat(target)
 	switch {
 	case err != nil:
-		return fmt.Errorf("cannot make the shim %s: %w; install the program first", link, err)
+		return fmt.Errorf("cannot make the shim %s: there is no %s (%w); install the program first", link, target, durable.Bare(err))
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 		return fmt.Errorf("cannot make the shim %s: %s is no program", link, target)
 	}
