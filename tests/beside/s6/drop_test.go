@@ -124,22 +124,36 @@ func TestShim(t *testing.T) {
 	if !ns.Privileged() {
 		t.Skip("not root: there is nothing to drop")
 	}
-	tell := "#!/bin/sh\necho \"$0|$(id -u):$(id -g)|$GREETING|$PWD|$*\"\n[ \"$1\" != again ] || exec agent once more\n[ -t 0 ] && echo terminal\nread line && echo \"read $line\"\nexit ${CODE:-5}\n"
-	spec := box.Spec{Config: config, Files: map[string]string{"/etc/shimmed/agent": tell}}
-	b := ns.Start(t, spec)
-	b.Shell(box.Root, "chmod 755 /etc/shimmed/agent; mkdir -p /etc/shims; rlminit install-compat --shim agent=/etc/shimmed/agent /etc/shims")
+	tell := "#!/bin/sh\necho \"$0|$(id -u):$(id -g)|$GREETING|$PWD|$*\"\n[ \"$1\" != again ] || exec agent once more\nif [ \"$1\" = signalled ]; then trap 'exit 9' USR1; echo ready; sleep 30 & wait; fi\nread line && echo \"read $line\"\nexit ${CODE:-5}\n"
+	dir := t.TempDir()
+	real, shims := filepath.Join(dir, "real"), filepath.Join(dir, "shims")
+	for _, d := range []string{real, shims} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // for the users in the box
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(real, "agent"), []byte(tell), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := ns.Start(t, box.Spec{Config: config})
+	if r := b.As(box.Root, "rlminit", "install-compat", "--shim", "agent="+real+"/agent", shims); r.Code != 0 {
+		t.Fatal(r)
+	}
 	home := b.Shell(box.Root, "rlminit exec -- pwd")
-	path := "PATH=/etc/shims:$PATH; export PATH; echo hello | "
+	path := "PATH=" + shims + ":$PATH; export PATH; echo hello | "
 	for _, try := range []struct {
 		who    box.User
 		script string
 		want   string
 	}{
-		{box.Root, "GREETING=none CODE=3 agent 'a b' --flag -- x; echo code $?", "/etc/shimmed/agent|1000:1000|good day|" + home + "|a b --flag -- x\nread hello\ncode 5\n"},
-		{box.Service, "GREETING=mine CODE=3 agent 'a b'; echo code $?", "/etc/shimmed/agent|1000:1000|mine|/|a b\nread hello\ncode 3\n"},
-		{box.Stranger, "agent; echo code $?", "/etc/shimmed/agent|10000:10000||/|\nread hello\ncode 5\n"},
-		{box.Service, "agent again", "/etc/shimmed/agent|1000:1000||/|again\n/etc/shimmed/agent|1000:1000||/|once more\nread hello\n"},
-		{box.Root, "/etc/shimmed/agent full; echo code $?", "/etc/shimmed/agent|0:0||/|full\nread hello\ncode 5\n"},
+		{box.Root, "GREETING=none CODE=3 agent 'a b' --flag -- x; echo code $?", real + "/agent|1000:1000|good day|" + home + "|a b --flag -- x\nread hello\ncode 5\n"},
+		{box.Service, "GREETING=mine CODE=3 agent 'a b'; echo code $?", real + "/agent|1000:1000|mine|/|a b\nread hello\ncode 3\n"},
+		{box.Stranger, "agent; echo code $?", real + "/agent|10000:10000||/|\nread hello\ncode 5\n"},
+		{box.Service, "agent again", real + "/agent|1000:1000||/|again\n" + real + "/agent|1000:1000||/|once more\nread hello\n"},
+		{box.Root, real + "/agent full; echo code $?", real + "/agent|0:0||/|full\nread hello\ncode 5\n"},
 	} {
 		r := b.As(try.who, "sh", "-c", "cd /; "+path+"{ "+try.script+"; }")
 		if got := r.Out; got != strings.ReplaceAll(try.want, home, strings.TrimSpace(home)) || r.Err != "" {
@@ -147,13 +161,13 @@ func TestShim(t *testing.T) {
 		}
 	}
 	// A signal of the caller's goes to the program, which has taken the place of the shim.
-	r := b.As(box.Root, "sh", "-c", "cd /; sleep 1000 | CODE=0 /etc/shims/agent & p=$!; until [ \"$(cat /proc/$p/comm)\" = agent ]; do :; done; kill -TERM $p; wait $p; echo code $?; pkill -x sleep -P $$")
-	if !strings.HasSuffix(r.Out, "code 143\n") {
+	r := b.As(box.Root, "sh", "-c", shims+"/agent signalled >"+dir+"/out & p=$!; i=0; until grep -q ready "+dir+"/out; do i=$((i+1)); [ $i -lt 3000 ] || exit 99; sleep 0.01; done; kill -USR1 $p; wait $p")
+	if r.Code != 9 {
 		t.Errorf("a signal: %v", r)
 	}
 	for _, bad := range [][]string{
-		{"agent=/etc/shims/agent", "/etc"}, {"agent=/etc/shimmed/agent", "/etc/shimmed"}, {"agent=/etc/passwd", "/etc/shims"},
-		{"agent=etc/shimmed/agent", "/etc/shims"}, {"agent=/nowhere", "/etc/shims"}, {"tini=/etc/shimmed/agent", "/nowhere"},
+		{"agent=" + shims + "/agent", "/etc"}, {"agent=" + real + "/agent", real}, {"agent=/etc/passwd", shims},
+		{"agent=agent", shims}, {"agent=/nowhere", shims}, {"tini=" + real + "/agent", "/nowhere"},
 	} {
 		if r := b.As(box.Root, "rlminit", "install-compat", "--shim", bad[0], bad[1]); r.Code != 1 || !strings.HasPrefix(r.Err, "rlminit: cannot make ") || strings.Count(r.Err, "\n") != 1 {
 			t.Errorf("%q: %v", bad, r)
