@@ -124,7 +124,7 @@ func TestShim(t *testing.T) {
 	if !ns.Privileged() {
 		t.Skip("not root: there is nothing to drop")
 	}
-	tell := "#!/bin/sh\necho \"$0|$(id -u):$(id -g)|$GREETING|$PWD|$*\"\n[ \"$1\" != again ] || exec agent once more\nif [ \"$1\" = signalled ]; then trap 'exit 9' USR1; echo ready; sleep 30 & wait; fi\nread line && echo \"read $line\"\nexit ${CODE:-5}\n"
+	tell := "#!/bin/sh\necho \"$0|$(id -u):$(id -g)|$GREETING|$PWD|$*\"\n[ \"$1\" != again ] || exec agent once more\nif [ \"$1\" = signalled ]; then trap 'exit 9' USR1; echo ready; sleep 30 >&- 2>&- & wait; fi\nread line && echo \"read $line\"\nexit ${CODE:-5}\n"
 	dir := t.TempDir()
 	real, shims := filepath.Join(dir, "real"), filepath.Join(dir, "shims")
 	for _, d := range []string{real, shims} {
