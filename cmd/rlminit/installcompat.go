@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,30 +67,40 @@ Engines need no link: dockerd --init-path /usr/local/bin/rlminit, and podman run
 			if len(shims) > 0 {
 				return runShim(self, shims, args[0], force)
 			}
-			targets := map[string]string{} // of those that do not point to this binary
-			names := pure.Names[:]
-			if s6 := filepath.Join(filepath.Dir(self), besidePrefix+"s6"); isProgram(s6) {
-				for _, name := range s6Names {
-					targets[name] = s6
-				}
-				names = slices.Concat(names, s6Names)
+			links, err := makeLinks(self, args[0], force)
+			if err != nil {
+				return err
 			}
-			links := []compatLink{}
-			for _, name := range names {
-				link, target := filepath.Join(args[0], name), cmp.Or(targets[name], self)
-				if err := makeLink(target, link, force); err != nil {
-					return err
+			return answer(t, links, func() {
+				for _, l := range links {
+					t.printf("%s -> %s\n", l.Link, l.Target)
 				}
-				if links = append(links, compatLink{link, target}); !t.json {
-					t.printf("%s -> %s\n", link, target)
-				}
-			}
-			return answer(t, links, func() {})
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace what is there")
 	cmd.Flags().StringArrayVar(&shims, "shim", nil, "make `NAME=/PATH`, by which root runs PATH as the service user; can be repeated")
 	return forPrograms(t, cmd, "write a JSON array")
+}
+
+// makeLinks makes all links in dir.
+func makeLinks(self, dir string, force bool) (links []compatLink, err error) {
+	names, of := pure.Names[:], self
+	s6 := filepath.Join(filepath.Dir(self), besidePrefix+"s6")
+	if isProgram(s6) {
+		names = slices.Concat(names, s6Names)
+	}
+	for i, name := range names {
+		if i == len(pure.Names) {
+			of = s6
+		}
+		link := filepath.Join(dir, name)
+		if err := makeLink(of, link, force); err != nil {
+			return nil, err
+		}
+		links = append(links, compatLink{link, of})
+	}
+	return links, nil
 }
 
 // runShim has the program rlminit-shim make shims.
