@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // scanDirs are the paths by which users of s6 name what is supervised as a whole.
@@ -14,7 +15,7 @@ var scanDirs = []string{"/run/service", "/var/run/service", "/run/s6/services", 
 // of s6's, NAME/log, is none: the supervisor itself writes the logs.
 func serviceOf(path string) (string, error) {
 	if path == "" {
-		return "", fmt.Errorf("No such file or directory") //nolint:staticcheck // s6's text
+		return "", syscall.ENOENT
 	}
 	path = filepath.Clean(path)
 	if !filepath.IsAbs(path) && (path == "." || filepath.Base(path) == "..") {

@@ -166,8 +166,12 @@ func TestShim(t *testing.T) {
 		t.Errorf("a signal: %v", r)
 	}
 	for _, bad := range [][]string{
-		{"agent=" + shims + "/agent", "/etc"}, {"agent=" + real + "/agent", real}, {"agent=/etc/passwd", shims},
-		{"agent=agent", shims}, {"agent=/nowhere", shims}, {"tini=" + real + "/agent", "/nowhere"},
+		{"agent=" + shims + "/agent", "/etc"},
+		{"agent=" + real + "/agent", real},
+		{"agent=/etc/passwd", shims},
+		{"agent=agent", shims},
+		{"agent=/nowhere", shims},
+		{"tini=" + real + "/agent", "/nowhere"},
 	} {
 		if r := b.As(box.Root, "rlminit", "install-compat", "--shim", bad[0], bad[1]); r.Code != 1 || !strings.HasPrefix(r.Err, "rlminit: cannot make ") || strings.Count(r.Err, "\n") != 1 {
 			t.Errorf("%q: %v", bad, r)
