@@ -11,8 +11,7 @@ import (
 // scanDirs are the paths by which users of s6 name what is supervised as a whole.
 var scanDirs = []string{"/run/service", "/var/run/service", "/run/s6/services", "/var/run/s6/services", "/run/s6-rc/servicedirs", "/service", "/etc/service", "/services"}
 
-// serviceOf is the name of the service whose directory a path is: its last element. A logger
-// of s6's, NAME/log, is none: the supervisor itself writes the logs.
+// serviceOf is the name of the service whose directory a path is: its last element.
 func serviceOf(path string) (string, error) {
 	if path == "" {
 		return "", syscall.ENOENT
