@@ -20,6 +20,8 @@ var shorts = map[string]string{
 	"top":    "watch and operate services in the terminal",
 	"page":   "serve a web page of services, operations and plans",
 	"import": "write an rlminit.yaml from what runs today under s6, supervisord, systemd, a Procfile or Compose",
+	"s6":     "run a command of s6 for services of rlminit",
+	"shim":   "have a program that root calls run as the service user",
 	"fleet":  "run each profile on one of many machines, by etcd",
 }
 
@@ -41,12 +43,18 @@ func besideVerbs(own *cobra.Command) (verbs []*cobra.Command) {
 			continue
 		}
 		path := filepath.Join(dir, entry.Name())
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		if !isProgram(path) {
 			continue
 		}
 		verbs = append(verbs, besideVerb(name, path))
 	}
 	return verbs
+}
+
+// isProgram tells whether there is a program at path.
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // isVerb tells whether a verb can have this name: small letters, digits and dashes between

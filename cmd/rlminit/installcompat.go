@@ -6,11 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"rlminit/reap/pure"
 )
+
+// s6Names are the commands of s6 that the program rlminit-s6 has.
+var s6Names = []string{"s6-setuidgid", "s6-svc", "s6-svok", "s6-svscanctl", "s6-svstat", "s6-svwait", "with-contenv"}
 
 // compatLink is one that was made, or was there.
 type compatLink struct {
@@ -22,9 +26,10 @@ type compatLink struct {
 // another init.
 func installCompatVerb(t *terminal) *cobra.Command {
 	force := false
+	var shims []string
 	cmd := &cobra.Command{
-		Use:   "install-compat DIR",
-		Short: "make links that let this binary act as tini, dumb-init or catatonit",
+		Use:   "install-compat [--shim NAME=/PATH…] DIR",
+		Short: "make links that let rlminit act as tini, dumb-init, catatonit or s6, and shims",
 		Long: `Makes symbolic links named tini, tini-static, docker-init, podman-init,
 dumb-init and catatonit in DIR, which point to this binary. Called by one of
 these names it takes that program's command line, variables, messages and exit
@@ -38,30 +43,76 @@ too, what is left of the group is sent TERM when the command has ended, and a
 command that cannot be executed makes the exit code 2. As catatonit it takes -g,
 -h, -L, -P and -V, and CATATONIT_DEBUG.
 
+Where the program rlminit-s6 lies beside this binary, links to it are made too,
+named as s6's commands are: s6-svc, s6-svstat, s6-svok, s6-svwait, s6-svscanctl,
+s6-setuidgid and with-contenv. They take a path such as /run/service/NAME for
+the service NAME, as root and as the service user.
+
+With --shim it makes shims instead, by the program rlminit-shim: as DIR/NAME
+root runs PATH as the service user, with the environment and the directory that
+rlminit exec gives a command, and any other user runs it as it is. So docker
+exec BOX NAME leaves no file of root's on the volume. DIR comes before the
+directory of PATH in PATH. docs/compat.md has the details of all these names.
+
 Engines need no link: dockerd --init-path /usr/local/bin/rlminit, and podman run
 --init --init-path /usr/local/bin/rlminit.`,
-		Example: "  rlminit install-compat /usr/bin",
-		Args:    exactly("DIR"),
+		Example: `  rlminit install-compat /usr/bin
+  rlminit install-compat --shim agent=/opt/agent/bin/agent /usr/local/bin`,
+		Args: exactly("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			self, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("cannot make links: cannot find this program: %w", err)
 			}
-			links := []compatLink{}
-			for _, name := range pure.Names {
-				link := filepath.Join(args[0], name)
-				if err := makeLink(self, link, force); err != nil {
-					return err
-				}
-				if links = append(links, compatLink{link, self}); !t.json {
-					t.printf("%s -> %s\n", link, self)
-				}
+			if len(shims) > 0 {
+				return runShim(self, shims, args[0], force)
 			}
-			return answer(t, links, func() {})
+			links, err := makeLinks(self, args[0], force)
+			if err != nil {
+				return err
+			}
+			return answer(t, links, func() {
+				for _, l := range links {
+					t.printf("%s -> %s\n", l.Link, l.Target)
+				}
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace what is there")
+	cmd.Flags().StringArrayVar(&shims, "shim", nil, "make `NAME=/PATH`, by which root runs PATH as the service user; can be repeated")
 	return forPrograms(t, cmd, "write a JSON array")
+}
+
+// makeLinks makes all links in dir.
+func makeLinks(self, dir string, force bool) (links []compatLink, err error) {
+	names, of := pure.Names[:], self
+	s6 := filepath.Join(filepath.Dir(self), besidePrefix+"s6")
+	if isProgram(s6) {
+		names = slices.Concat(names, s6Names)
+	}
+	for i, name := range names {
+		if i == len(pure.Names) {
+			of = s6
+		}
+		link := filepath.Join(dir, name)
+		if err := makeLink(of, link, force); err != nil {
+			return nil, err
+		}
+		links = append(links, compatLink{link, of})
+	}
+	return links, nil
+}
+
+// runShim has the program rlminit-shim make shims.
+func runShim(self string, shims []string, dir string, force bool) error {
+	path := filepath.Join(filepath.Dir(self), besidePrefix+"shim")
+	if !isProgram(path) {
+		return notBeside("shim")
+	}
+	if force {
+		shims = append([]string{"--force"}, shims...)
+	}
+	return runBeside(path, append(shims, dir))
 }
 
 // makeLink makes link point to target. With force it replaces what is there, in

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/service"
 	"rlminit/supervise/slots"
 )
 
@@ -58,6 +59,9 @@ func (p *Driver) writeStatus(name string, status Status) bool {
 	}
 	if err == nil {
 		err = p.slots.Replace(name, slots.StatusFile, append(content, '\n'), 0o644)
+	}
+	if err == nil {
+		err = p.slots.Mark(name, slots.DownFile, status.Desired == string(service.Stopped))
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		if p.failing[name] {

@@ -25,6 +25,7 @@ import (
 const (
 	DefinitionFile = "service.yaml"
 	StatusFile     = "status.json"
+	DownFile       = "down" // is there while the service is not to run, as in s6's directories
 	NotifySocket   = "notify"
 
 	DefinitionMax = 4 << 20 // bytes of a service.yaml
@@ -82,6 +83,18 @@ func (s Dir) Occupy(name string) error {
 func (s Dir) Replace(name, file string, content []byte, mode os.FileMode) error {
 	_, err := s.replace(name, file, content, mode)
 	return err
+}
+
+// Mark makes an empty file of a slot, or takes it away.
+func (s Dir) Mark(name, file string, there bool) error {
+	_, err := os.Lstat(s.File(name, file))
+	switch {
+	case there && err != nil:
+		return s.Replace(name, file, nil, 0o644)
+	case !there && err == nil:
+		return os.Remove(s.File(name, file))
+	}
+	return nil
 }
 
 func (s Dir) replace(name, file string, content []byte, mode os.FileMode) (stamp string, err error) {
