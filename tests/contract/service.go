@@ -243,8 +243,8 @@ func AfterAndWantsAreOrdered(t *testing.T, start New) {
 	for _, name := range []string{"mid", "zdb", "late", "adb"} {
 		b.Await(name, "running")
 	}
-	inOrder(t, b.Printed(), "zdb starts", "mid starts")
-	inOrder(t, b.Printed(), "adb starts", "late starts")
+	printsInOrder(b, "zdb starts", "mid starts")
+	printsInOrder(b, "adb starts", "late starts")
 	before := b.Status()
 	b.Must("restart", "--all", "--timeout", "60s")
 	for name, now := range b.Status() {
@@ -252,8 +252,8 @@ func AfterAndWantsAreOrdered(t *testing.T, start New) {
 			t.Errorf("after a restart of all, %s is %s, and was %s", name, box.Describe(now), box.Describe(before[name]))
 		}
 	}
-	inOrder(t, b.Printed(), "mid starts", "mid stops", "zdb stops", "zdb starts", "mid starts")
-	inOrder(t, b.Printed(), "late starts", "late stops", "adb stops", "adb starts", "late starts")
+	printsInOrder(b, "mid starts", "mid stops", "zdb stops", "zdb starts", "mid starts")
+	printsInOrder(b, "late starts", "late stops", "adb stops", "adb starts", "late starts")
 	b.Shell(box.Service, `rm "${RLMINIT_HOME:-/data}/open"`)
 	b.Must("stop", "--all")
 	b.Must("start", "--all", "--no-wait")
@@ -262,6 +262,20 @@ func AfterAndWantsAreOrdered(t *testing.T, start New) {
 	b.Shell(box.Service, `touch "${RLMINIT_HOME:-/data}/open"`)
 	b.Await("mid", "running")
 	b.Await("late", "running")
+}
+
+// printsInOrder waits until a box has printed the lines, one after the other: what runs may
+// not have printed yet that it does.
+func printsInOrder(b *box.Box, lines ...string) {
+	b.Helper()
+	box.Eventually(b, long, fmt.Sprintf("it has printed %q, in this order", lines), func() (bool, any) {
+		out := b.Printed()
+		rest, found := out, true
+		for i := 0; i < len(lines) && found; i++ {
+			_, rest, found = strings.Cut(rest, lines[i])
+		}
+		return found, out
+	})
 }
 
 // inOrder checks that the lines are there, one after the other.
