@@ -172,6 +172,17 @@ const Unhealthy = "unhealthy"
 // Scheduled is what people see of a service that is stopped, and that its schedule runs.
 const Scheduled = "scheduled"
 
+// Seen is the state as people see it: Unhealthy and Scheduled have words of their own.
+func (s *Service) Seen() string {
+	switch {
+	case s.State == "running" && s.Healthy != nil && !*s.Healthy:
+		return Unhealthy
+	case s.State == "stopped" && s.Schedule != nil && s.Schedule.Next != nil:
+		return Scheduled
+	}
+	return s.State
+}
+
 // Outdated is what people see of a service whose process has older values than are in force.
 const Outdated = "outdated"
 

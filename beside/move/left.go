@@ -25,6 +25,18 @@ const (
 	NotReady Reason = "disabled" // taken over, but not started before somebody mends it
 )
 
+// ByKey has for each key of a source what is to be done about it. It is given pairs: keys
+// with blanks between them, and that text.
+func ByKey(notes [][2]string) map[string]string {
+	all := map[string]string{}
+	for _, note := range notes {
+		for _, key := range strings.Fields(note[0]) {
+			all[key] = note[1]
+		}
+	}
+	return all
+}
+
 // At is a place in a source. Line 0 is the file as a whole.
 type At struct {
 	File string

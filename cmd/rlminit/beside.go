@@ -33,10 +33,7 @@ func besideVerbs(own *cobra.Command) (verbs []*cobra.Command) {
 		return nil
 	}
 	dir := filepath.Dir(self)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
+	entries, _ := os.ReadDir(dir) // what cannot be read has no verbs
 	for _, entry := range entries {
 		name, is := strings.CutPrefix(entry.Name(), besidePrefix)
 		if !is || !isVerb(name) || name == "help" || childNamed(own, name) != nil {
@@ -60,12 +57,7 @@ func isProgram(path string) bool {
 // isVerb tells whether a verb can have this name: small letters, digits and dashes between
 // them. So editors' backups, and rlminit-1.2.3, are none.
 func isVerb(name string) bool {
-	for _, r := range name {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
-			return false
-		}
-	}
-	return name != "" && name[0] >= 'a' && name[0] <= 'z'
+	return name != "" && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // besideVerb is the verb that a program beside this binary is. All that follows the verb is
@@ -86,10 +78,7 @@ func besideVerb(name, path string) *cobra.Command {
 
 // notBeside says of a verb that is a program of its own where that program belongs.
 func notBeside(name string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
+	self, _ := os.Executable()
 	return &usageError{what: fmt.Sprintf("no verb %q here: it is a program of its own, %s%s, which belongs into %s", name, besidePrefix, name, filepath.Dir(self))}
 }
 

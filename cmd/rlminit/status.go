@@ -232,16 +232,13 @@ func statusTable(services []control.Service, wide bool) *table {
 	return b
 }
 
-// stateCell is a state as people see it: one that runs and is not well, and one that
-// waits for its schedule, have words of their own.
+// stateCell is a state as people see it, with its colour.
 func stateCell(s control.Service) cell {
-	switch {
-	case s.State == "running" && s.Healthy != nil && !*s.Healthy:
-		return cell{control.Unhealthy, red}
-	case s.State == "stopped" && s.Schedule != nil && s.Schedule.Next != nil:
-		return cell{text: control.Scheduled}
+	seen := s.Seen()
+	if colour, own := map[string]string{control.Unhealthy: red, control.Scheduled: ""}[seen]; own {
+		return cell{seen, colour}
 	}
-	return cell{s.State, stateColour(s.State)}
+	return cell{seen, stateColour(seen)}
 }
 
 // kindText is the kind of a profile's gateway.

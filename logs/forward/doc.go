@@ -23,10 +23,10 @@
 // A cursor is a place between two lines of a log and the number of the next one. Numbers
 // grow by one with each line; the first is the time at which a log was first looked at, in
 // µs. A cursor names its file, by inode and first bytes, and is written before the first line
-// of a log is sent. Where the place of a cursor is not there any more, it is not known what a
-// predecessor has sent beyond it: numbers go on at the time of that moment. So a number does
-// not have two lines, even where cursors were lost. A line that is sent again has the number
-// that it had, where its file is there.
+// of a log is sent. If rotation has removed the place of a cursor, nobody knows what a
+// predecessor has sent beyond that place. Numbers then go on at the present time in µs, and
+// so no two lines have one number, even if cursors were lost. A line that is sent again has
+// its old number as long as its file is there.
 //
 // A cursor moves over what the receiver's kernel has taken (SIOCOUTQ, tcp(7), unix(7)), and
 // no sooner than a second after it was sent: a receiver that is killed loses what it had not

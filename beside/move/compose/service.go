@@ -56,7 +56,7 @@ func ignored(*service, any) {}
 
 // outside is what is to be done about keys that belong to the container, or to no container
 // any more.
-var outside = index([]note{
+var outside = move.ByKey([][2]string{
 	{"ports", "the container publishes ports: docker run -p, for all services together"},
 	{"expose", "ports are open within the container anyway"},
 	{"volumes", "the container has the volumes: docker run -v, at the path where the service had it"},
@@ -98,19 +98,6 @@ var outside = index([]note{
 	{"develop", "it is for docker compose watch; nothing here rebuilds"},
 	{"isolation", "it is for Windows"},
 })
-
-// note is what is to be done about keys.
-type note struct{ keys, why string }
-
-func index(notes []note) map[string]string {
-	all := map[string]string{}
-	for _, n := range notes {
-		for _, key := range strings.Fields(n.keys) {
-			all[key] = n.why
-		}
-	}
-	return all
-}
 
 // services makes services of all, and what they say of each other.
 func (r *reader) services() {

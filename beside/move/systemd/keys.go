@@ -30,7 +30,7 @@ var taken = map[string][]string{
 }
 
 // noted are keys that are left out, and what is to be done about each.
-var noted = index([]note{
+var noted = move.ByKey([][2]string{
 	{"ExecReload", "rlminit signal NAME HUP sends what a daemon reloads on; rlminit has no command of its own for it"},
 	{"ExecStartPost", "nothing runs once a service has started; do it in a oneshot that requires it"},
 	{"ExecStopPost", "nothing runs after a service has ended; do it at the start, or by a hook (key hooks)"},
@@ -107,19 +107,6 @@ var noted = index([]note{
 	{"Sockets", "sockets of a unit of another name are not taken over; write sockets"},
 	{"SyslogLevelPrefix", "lines are kept as they are"},
 })
-
-// note is what is to be done about keys.
-type note struct{ keys, why string }
-
-func index(notes []note) map[string]string {
-	all := map[string]string{}
-	for _, n := range notes {
-		for _, key := range strings.Fields(n.keys) {
-			all[key] = n.why
-		}
-	}
-	return all
-}
 
 // rest reads limits, and names what nothing else has read.
 func (c *conversion) rest() {

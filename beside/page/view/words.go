@@ -45,14 +45,9 @@ var states = map[string]shown{
 
 // stateOf is the state of a service as people see it.
 func stateOf(s control.Service) shown {
-	word := s.State
-	switch {
-	case s.State == "running" && s.Healthy != nil && !*s.Healthy:
-		word = control.Unhealthy
-	case s.State == "running" && s.Outdated:
+	word := s.Seen()
+	if word == "running" && s.Outdated {
 		word = control.Outdated
-	case s.State == "stopped" && s.Schedule != nil && s.Schedule.Next != nil:
-		word = control.Scheduled
 	}
 	if known, ok := states[word]; ok {
 		return known
@@ -99,7 +94,7 @@ func why(s control.Service) string {
 		return *s.Reason
 	case s.Outdated && s.OutdatedWhy != "":
 		return s.OutdatedWhy
-	case s.State == "stopped" && s.Schedule != nil && s.Schedule.Next != nil:
+	case s.Seen() == control.Scheduled:
 		return "next at " + clock(*s.Schedule.Next)
 	case s.StatusText != nil:
 		return *s.StatusText

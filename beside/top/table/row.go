@@ -42,15 +42,7 @@ func Name(s control.Service) string {
 }
 
 // State is the state of a service in a word, as `rlminit status` has it.
-func State(s control.Service) string {
-	switch {
-	case s.State == "running" && s.Healthy != nil && !*s.Healthy:
-		return control.Unhealthy
-	case s.State == "stopped" && s.Schedule != nil && s.Schedule.Next != nil:
-		return control.Scheduled
-	}
-	return text.Line(s.State)
-}
+func State(s control.Service) string { return text.Line(s.Seen()) }
 
 // Why says why a service is as it is, else what it says of itself, else how it ended
 // last, and of one with a schedule when that runs it.
