@@ -21,8 +21,8 @@ var tini = personality{
 	none:        tiniUsage,
 	prefix:      func(level int, pid string) string { return "[" + levelNames[level] + " tini (" + pid + ")] " },
 	noSubreaper: "Failed to register as child subreaper",
-	noOrphans: "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n" +
-		"Use -s, or set TINI_SUBREAPER, or make this PID 1.",
+	noOrphans: "Tini is not running as PID 1 and isn't registered as a child subreaper.\nZombie processes will not be re-parented to Tini, so zombie reaping won't work.\n" +
+		"To fix the problem, use the -s option or set the environment variable TINI_SUBREAPER to register Tini as a child subreaper, or run Tini as PID 1.",
 	place:   (*mainCommand).findTerminal,
 	started: (*mainCommand).spawned,
 	notRun:  (*mainCommand).tiniNotRun,
