@@ -103,15 +103,10 @@ func (g *Graph) requiresItself(from Node, e Edge) bool {
 	return e.Kind == Requires && g.nodes[from].requiresCycle == g.nodes[e.To].requiresCycle
 }
 
-// stopsBefore tells whether d must have stopped before n is stopped. Services that
-// require themselves are stopped in no order.
-func (g *Graph) stopsBefore(d, n Node) bool {
-	for _, e := range g.nodes[d].edges {
-		if e.To == n && g.orders(d, e) && !g.requiresItself(d, e) {
-			return true
-		}
-	}
-	return false
+// comesAfter tells whether d has an edge to n that orders them. Services that require
+// themselves are stopped in no order, but with regard to others.
+func (g *Graph) comesAfter(d, n Node) bool {
+	return slices.ContainsFunc(g.nodes[d].edges, func(e Edge) bool { return e.To == n && g.orders(d, e) })
 }
 
 // RequiresCycle is the shortest cycle of requires that begins with the edge from n to
