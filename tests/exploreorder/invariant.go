@@ -113,9 +113,9 @@ func (w *World) endsNobody(s *State) error {
 			continue
 		}
 		ok := false
-		for _, e := range w.Graph.Edges(order.Node(i)) {
-			t := w.Facts[e.To].Turn
-			ok = ok || e.Kind == order.Requires && (t == order.Along || t == order.Restart || t == order.Stop)
+		for m := range w.N {
+			t := w.Facts[m].Turn
+			ok = ok || w.needs[i][m] && (t == order.Along || t == order.Restart || t == order.Stop)
 		}
 		if is != order.Along || !was.Stops() || !ok {
 			return fmt.Errorf("a start ends %c: its turn was %s, and is %s: %v", 'a'+i, was, is, s)
