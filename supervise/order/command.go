@@ -12,32 +12,23 @@ func StartAlong(g *Graph, facts []Fact, members []Node) []Node {
 		named[n] = true
 	}
 	seen := make(map[Node]bool, len(members))
-	type visit struct {
-		node Node
-		next int
+	var visit func(n Node)
+	visit = func(n Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		for _, e := range g.nodes[n].edges {
+			if e.Kind != After && facts[e.To].Phase != Absent {
+				visit(e.To)
+			}
+		}
+		if f := facts[n]; !named[n] && (!f.Wanted || f.Turn == Stop) {
+			along = append(along, n)
+		}
 	}
-	for _, member := range members {
-		if seen[member] {
-			continue
-		}
-		seen[member] = true
-		for stack := []visit{{node: member}}; len(stack) > 0; {
-			at := &stack[len(stack)-1]
-			if edges := g.nodes[at.node].edges; at.next < len(edges) {
-				e := edges[at.next]
-				at.next++
-				if e.Kind != After && !seen[e.To] && facts[e.To].Phase != Absent {
-					seen[e.To] = true
-					stack = append(stack, visit{node: e.To})
-				}
-				continue
-			}
-			n := at.node
-			stack = stack[:len(stack)-1]
-			if f := facts[n]; !named[n] && (!f.Wanted || f.Turn == Stop) {
-				along = append(along, n)
-			}
-		}
+	for _, n := range members {
+		visit(n)
 	}
 	return along
 }

@@ -158,3 +158,8 @@ func (f Fact) holds() Held {
 	}
 	return Stuck
 }
+
+// PassesOn tells whether what it holds so waits in truth for what holds this service.
+func (f Fact) PassesOn(held Held) bool {
+	return f.Phase == Done || held == OnWay && f.Phase != Waiting && !f.uses()
+}
