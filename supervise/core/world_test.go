@@ -411,9 +411,13 @@ func (w *world) refers(name string) []string {
 	return slices.Concat(d.Requires, d.Wants, d.After)
 }
 
-// follows are those of them that it starts after: no weak edge on a cycle counts.
+// follows are those of them that it starts after: no weak edge on a cycle counts, and
+// none of a service that is gone.
 func (w *world) follows(name string) []string {
 	d := w.defs[name]
+	if w.set.Find(name) == nil {
+		return nil
+	}
 	weak := slices.DeleteFunc(slices.Concat(d.Wants, d.After), func(other string) bool { return w.leads(w.refers, other, name, map[string]bool{}) })
 	return slices.Concat(d.Requires, weak)
 }

@@ -221,6 +221,39 @@ func DependenciesAreOrdered(t *testing.T, start New) {
 	inOrder(t, b.Printed(), "app stops", "cache stops", "app stops", "cache stops", "disk stops")
 }
 
+// OrderGoesThroughOneshots: what requires a oneshot that has ended stops before what that
+// required, goes along with a stop and a restart of it, and comes back after it.
+func OrderGoesThroughOneshots(t *testing.T, start New) {
+	step := func(name, takes string) string {
+		return bash("trap 'sleep " + takes + "; echo " + name + " stops; exit 0' TERM; echo " + name + " starts; while :; do sleep 0.02; done")
+	}
+	b := start(t, box.Spec{Config: Services(
+		`web: {requires: [migrate], `+step("web", "0.5")+`}`,
+		`migrate: {type: oneshot, requires: [db], `+bash("echo migrate runs")+`}`,
+		`db: {`+step("db", "0")+`}`,
+	)})
+	b.Await("web", "running")
+	printsInOrder(b, "db starts", "migrate runs", "web starts")
+	if out := b.Must("stop", "db"); !strings.Contains(out, "stopped along with it: web") {
+		t.Errorf("what goes along is not named: %s", out)
+	}
+	waits(b, "web", "requires migrate, which requires db, which is stopped")
+	b.Await("migrate", "exited")
+	b.Must("start", "db")
+	before := b.Await("web", "running")
+	printsInOrder(b, "web starts", "web stops", "db stops", "db starts", "web starts")
+	b.Must("restart", "db")
+	restarted(b, "web", *before.PID)
+	printsInOrder(b, "web starts", "web stops", "db stops", "db starts", "web starts", "web stops", "db stops", "db starts", "web starts")
+	if out := b.Printed(); strings.Count(out, "migrate runs") != 1 {
+		t.Errorf("the oneshot has run again:\n%s", out)
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, b.Printed(), "web stops", "db stops", "web stops", "db stops", "web stops", "db stops")
+}
+
 // AfterAndWantsAreOrdered: what another comes after is waited for, and restarted with
 // it in two phases, whichever name sorts first.
 func AfterAndWantsAreOrdered(t *testing.T, start New) {
