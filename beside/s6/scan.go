@@ -119,10 +119,32 @@ func (c *call) scan(client *control.Client, dir string) error {
 		}
 	}
 	for _, name := range p.link {
-		err := os.Symlink(filepath.Join(published, name), filepath.Join(dir, name))
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("cannot link %s: %w", name, errors.Unwrap(err))
+		if err := enter(dir, published, name); err != nil {
+			return fmt.Errorf("cannot make %s: %w", filepath.Join(dir, name), err)
 		}
+	}
+	return nil
+}
+
+// enter makes the entry of a service: a link to its slot, or, for a profile that was found
+// stopped, which has none, a directory with the file down.
+func enter(dir, published, name string) error {
+	path, slot := filepath.Join(dir, name), filepath.Join(published, name)
+	if exists(slot) {
+		if err := os.Symlink(slot, path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return errors.Unwrap(err)
+		}
+		return nil
+	}
+	staged := filepath.Join(dir, "."+name+".new")
+	if err := os.Mkdir(staged, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return durable.Bare(err)
+	}
+	if err := os.WriteFile(filepath.Join(staged, "down"), nil, 0o644); err != nil {
+		return durable.Bare(err)
+	}
+	if err := os.Rename(staged, path); err != nil {
+		return errors.Unwrap(err)
 	}
 	return nil
 }

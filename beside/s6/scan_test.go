@@ -72,6 +72,30 @@ func TestEntriesOf(t *testing.T) {
 	}
 }
 
+func TestEnter(t *testing.T) {
+	dir, published := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(published, "web"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // an entry that somebody made meanwhile is no error
+		if err := enter(dir, published, "web"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if to, err := os.Readlink(filepath.Join(dir, "web")); err != nil || to != filepath.Join(published, "web") {
+		t.Errorf("the link points to %q: %v", to, err)
+	}
+	if err := enter(dir, published, "gateway-alice"); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(filepath.Join(dir, "gateway-alice", "down")); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("down: %v", err)
+	}
+	if err := enter(filepath.Join(dir, "nowhere"), published, "web"); err == nil {
+		t.Error("an entry was made in a directory that is not there")
+	}
+}
+
 // TestOwnDir: the supervisor's directory under another name is not the application's.
 func TestOwnDir(t *testing.T) {
 	runtime := t.TempDir()
