@@ -151,7 +151,7 @@ func (e *Error) explainDenied(d *Dir, rel string) {
 		case st.Uid != 0:
 			e.Remedy += fmt.Sprintf(", or use docker run --user %d:%d", st.Uid, st.Gid)
 		default:
-			e.Remedy += fmt.Sprintf(", or use docker run -e PUID=%d -e PGID=%d without --user", uid, gid)
+			e.Remedy += ", or set PUID and PGID in place of docker run --user"
 		}
 		return
 	}
