@@ -146,7 +146,7 @@ func (d deed) will() (all []string) {
 		all = append(all, "This ends "+processes+" now.")
 	}
 	if d.Verb != "start" && slices.ContainsFunc(d.Services, func(s row) bool { return s.Name == config.PageService }) {
-		all = append(all, "It is this very page, which does not answer meanwhile: rlminit start "+config.PageService+" brings it back.")
+		all = append(all, "It is this very page, which does not answer meanwhile, and then asks for the token again. rlminit start "+config.PageService+" brings it back if it was stopped.")
 	}
 	return append(all, "It is an operation: its progress is shown, and it can be cancelled.")
 }
