@@ -84,7 +84,7 @@ func retryOf(s control.Service, d control.Definition) string {
 	case s.Since == nil:
 		return "after retry_failed, " + tookText(after)
 	}
-	return "at " + clock(s.Since.Add(after)) + " UTC, after retry_failed (" + tookText(after) + ")"
+	return "at " + clock(s.Since.Add(after)) + " UTC, after retry_failed (" + strings.TrimSuffix(strings.TrimSuffix(tookText(after), " 0 s"), " 0 min") + ")"
 }
 
 // Verbs are what can be done to it now, the most likely one first.

@@ -144,7 +144,7 @@ func TestRetry(t *testing.T) {
 		reason               *string
 		want                 string
 	}{
-		{"10m0s", "always", "", nil, "at 2026-05-24 12:10:00 UTC, after retry_failed (10 min 0 s)"},
+		{"10m0s", "always", "", nil, "at 2026-05-24 12:10:00 UTC, after retry_failed (10 min)"},
 		{"0s", "always", "", nil, "not by itself"},
 		{"", "always", "", nil, "not by itself"},
 		{"10m0s", "no", "", nil, "not by itself"},

@@ -45,7 +45,7 @@ func TestWhy(t *testing.T) {
 	b.shows("/events?type=operation", "(anne on this page)", "operation 1, restart, broken", "operation 2, stop, gateway-bob", "not:(root)")
 	b.shows("/operations", "anne on this page", "uid 1000", "unready is not up: exit 3; it was to be started again; see its log", "not:rlminit logs", "not:tried again in")
 	b.shows("/service/gateway-bob", "stopped by anne on this page; last exit: exit code 0", "Port of its profile", "Memory and CPU are not measured", "for ")
-	b.shows("/service/broken", "last exit 3 cannot open /etc/agent.yaml", "after retry_failed (10 min 0 s)", "not:since ")
+	b.shows("/service/broken", "last exit 3 cannot open /etc/agent.yaml", "after retry_failed (10 min)", "not:since ")
 	b.shows("/service/flappy", "restarted", "times between", "no luck")
 	b.shows("/", "restarted", "last exit: exit code 0", "Restart all that failed")
 	b.open()
