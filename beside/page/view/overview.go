@@ -69,6 +69,7 @@ const (
 func (p *base) withWords(ctx context.Context, rows []row) []row {
 	ctx, cancel := context.WithTimeout(ctx, saidTime)
 	defer cancel()
+	var wait sync.WaitGroup
 	asked := 0
 	for i, s := range rows {
 		if s.State != "failed" && s.State != "backoff" {
@@ -77,17 +78,24 @@ func (p *base) withWords(ctx context.Context, rows []row) []row {
 		if asked++; asked > saidMost {
 			break
 		}
-		rows[i].Said, _ = live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (last string, err error) {
-			err = c.Logs(ctx, s.Name, control.LogOptions{Lines: saidLines, Redacted: true}, func(line []byte) error {
-				if l := lineOf(line); l.Stream != "rlminit" && strings.TrimSpace(l.Text) != "" {
-					last = l.Text
-				}
-				return nil
-			})
-			return last, err
-		}) // without it the row is of use too
+		wait.Go(func() { rows[i].Said = p.said(ctx, s.Name) })
 	}
+	wait.Wait()
 	return rows
+}
+
+// said is the last line that a service has written itself, or "": without it its row is of
+// use too.
+func (p *base) said(ctx context.Context, name string) (last string) {
+	_, _ = live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (struct{}, error) {
+		return struct{}{}, c.Logs(ctx, name, control.LogOptions{Lines: saidLines, Redacted: true}, func(line []byte) error {
+			if l := lineOf(line); l.Stream != "rlminit" && strings.TrimSpace(l.Text) != "" {
+				last = l.Text
+			}
+			return nil
+		})
+	})
+	return last
 }
 
 // saidLines is among how many of the last lines it is: others are rlminit's own.
