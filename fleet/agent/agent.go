@@ -239,7 +239,7 @@ func (a *Agent) adopt() {
 			// The agent before may have sent a start, and may have sent a release: this claim
 			// is of no use, but it may be given back once neither can do harm (R6).
 			h := a.hold(name, o.Fence, Preparing)
-			h.startBy = a.quiet
+			h.gone = a.quiet
 			h.give(a, "it was not running when the agent began")
 		}
 	}

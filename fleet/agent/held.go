@@ -32,7 +32,7 @@ type Held struct {
 	since   int64   // of the phase
 	asked   int64   // when what the phase needs was asked for; 0: it is to be
 	again   int64   // not before then
-	startBy int64   // the latest deadline of a start that was sent (R6)
+	gone    int64   // when PID 1 has ended whatever a start that was sent can have begun (R6)
 	ran     bool    // it has data that is not stored
 	saved   int64   // when its data was asked to be stored
 	steady  bool    // the back-off was taken back
@@ -108,7 +108,7 @@ func (h *Held) found(a *Agent) {
 		h.lost(a)
 		return
 	}
-	h.profile, h.ran, h.startBy, h.saved = a.view.Profiles[h.Name], true, a.quiet, a.now
+	h.profile, h.ran, h.gone, h.saved = a.view.Profiles[h.Name], true, a.quiet, a.now
 	h.to(a, Running)
 }
 
@@ -211,14 +211,14 @@ func (h *Held) ask(a *Agent) {
 			h.wakeAt = a.now + retry // a keep-alive may be confirmed until then
 			return
 		}
-		h.startBy = max(h.startBy, e.At)
+		h.gone = max(h.gone, e.At+a.config.Stop)
 	case Stopping:
 		e.Kind = Stop
 	case Saving:
 		e.Kind = Save
 	case Releasing:
-		if a.now <= h.startBy { // (R6)
-			h.wakeAt = h.startBy + 1
+		if a.now <= h.gone { // (R6)
+			h.wakeAt = h.gone + 1
 			return
 		}
 		e.Kind = Release

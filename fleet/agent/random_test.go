@@ -23,7 +23,8 @@ func walk(seed uint64, r rules) (*world, string) {
 		}
 	}
 	for i, n := range w.nodes {
-		n.out, n.frozen = false, false
+		n.out = false
+		w.thaw(i)
 		w.put(Change{Name: n.name, Gone: true, Value: (*Drain)(nil)})
 		w.tell(i, Input{Kind: Tick})
 	}
@@ -72,7 +73,7 @@ func TestRandomLives(t *testing.T) {
 	for s := from; s <= to; s++ {
 		w, wrong := walk(s, rules{})
 		if wrong != "" {
-			t.Fatalf("seed %d: %s", s, wrong)
+			t.Fatalf("seed %d: %s\n%s", s, wrong, w)
 		}
 		for k, n := range w.counts {
 			counts[k] += n

@@ -108,7 +108,7 @@ func (w *world) put(c Change) {
 func (w *world) begin(i int) {
 	n := w.nodes[i]
 	n.life++
-	n.answers = nil
+	n.answers, n.frozen = nil, false
 	n.agent = New(Config{Member: n.name, TTL: testTTL, Settle: 1}, nil)
 	n.heard = 0
 	w.tell(i, Input{Kind: Began, Lease: n.memory.lease, TTL: n.memory.ttl, Sent: n.memory.sent})
@@ -339,7 +339,7 @@ func (w *world) act(r *rand.Rand, faults bool) {
 		w.hear(i, 1+r.IntN(3))
 	case k < 85:
 		if !n.frozen {
-			w.tell(i, Input{Kind: Tick})
+			w.tell(i, Input{Kind: Seen, Sent: w.local(n), Runs: n.survey(w)})
 		}
 	case k < 88:
 		for _, id := range sortedIDs(w.leases) {
@@ -348,7 +348,8 @@ func (w *world) act(r *rand.Rand, faults bool) {
 			}
 		}
 	case !faults:
-		n.frozen, n.out = false, false
+		n.out = false
+		w.thaw(i)
 	default:
 		w.fault(r, i)
 	}
@@ -358,50 +359,60 @@ func (w *world) act(r *rand.Rand, faults bool) {
 func (w *world) deliver(r *rand.Rand, faults bool) {
 	at := r.IntN(len(w.requests))
 	q := w.requests[at]
-	n := w.nodes[q.node]
 	chance := r.IntN(20)
 	if !faults {
 		chance = 19
 	}
-	here := q.life == n.life && !n.frozen
+	_, said := unknown(q.effect)
 	switch {
-	case reaches(q.effect.Kind) && n.out:
-		w.fails(at, here, r)
-	case chance == 0: // it is lost, or comes later
-		w.fails(at, here, r)
-	case chance == 1: // its answer is lost
-		w.requests = slices.Delete(w.requests, at, at+1)
-		w.carryOut(q)
-		if in, said := unknown(q.effect); here && said {
-			w.tell(q.node, in)
-		} else if here {
-			w.requests = append(w.requests, q)
-		}
-	default:
-		if chance != 2 { // or it is carried out a second time later
+	case reaches(q.effect.Kind) && w.nodes[q.node].out, chance == 0 && said:
+		if r.IntN(2) == 0 { // else it may come through yet
 			w.requests = slices.Delete(w.requests, at, at+1)
 		}
-		if in, answered := w.carryOut(q); answered && here {
-			w.tell(q.node, in)
+		w.unanswered(q)
+	case chance == 1 && said:
+		w.requests = slices.Delete(w.requests, at, at+1)
+		w.carryOut(q)
+		w.unanswered(q)
+	default:
+		if chance != 2 { // else it is carried out a second time later
+			w.requests = slices.Delete(w.requests, at, at+1)
+		}
+		if in, answered := w.carryOut(q); answered {
+			w.answer(q, in)
 		}
 	}
 }
 
-// fails tells the sender that it gets no answer; the request may come through yet.
-func (w *world) fails(at int, here bool, r *rand.Rand) {
-	q := w.requests[at]
-	in, said := unknown(q.effect)
-	if !here || !said {
-		if !here && r.IntN(2) == 0 {
-			w.requests = slices.Delete(w.requests, at, at+1)
-		}
-		return
+// unanswered tells the sender that there is no answer.
+func (w *world) unanswered(q request) {
+	if in, said := unknown(q.effect); said {
+		w.counts["unanswered"]++
+		w.answer(q, in)
 	}
-	if r.IntN(2) == 0 {
-		w.requests = slices.Delete(w.requests, at, at+1)
+}
+
+// answer tells the sender, if it is still there, once it runs.
+func (w *world) answer(q request, in Input) {
+	n := w.nodes[q.node]
+	switch {
+	case q.life != n.life:
+	case n.frozen:
+		n.answers = append(n.answers, in)
+	default:
+		w.tell(q.node, in)
 	}
-	w.counts["unanswered"]++
-	w.tell(q.node, in)
+}
+
+// thaw lets a frozen agent run, which then hears what has come meanwhile.
+func (w *world) thaw(i int) {
+	n := w.nodes[i]
+	n.frozen = false
+	for len(n.answers) > 0 {
+		in := n.answers[0]
+		n.answers = n.answers[1:]
+		w.tell(i, in)
+	}
 }
 
 // hear lets a node have more of what etcd says of changes.
@@ -461,7 +472,11 @@ func (w *world) fault(r *rand.Rand, i int) {
 		n.out = !n.out
 		w.counts["partition"]++
 	case k < 4:
-		n.frozen = !n.frozen
+		if n.frozen {
+			w.thaw(i)
+			break
+		}
+		n.frozen = true
 		w.counts["frozen"]++
 	case k == 4:
 		w.counts["agent killed"]++
@@ -505,6 +520,24 @@ func (w *world) fault(r *rand.Rand, i int) {
 	case k == 11 && !n.out: // the watch begins anew
 		n.heard = 0
 	}
+}
+
+// String says how everything is, for a person.
+func (w *world) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "t %d owners %v leases %v members %v\n", w.t/unit, w.owners, w.leases, w.members)
+	for _, n := range w.nodes {
+		a := n.agent
+		fmt.Fprintf(&b, "%s now %d runs %v session %+v next %d loaded %v surveyed %v scan %d moves %v drains %v backoffs %v\n", n.name, w.local(n)/unit, n.runs, a.session, a.next/unit, a.loaded, a.surveyed, a.scan/unit, a.view.Moves, a.view.Drains, a.view.Backoffs)
+		for _, name := range sorted(a.held) {
+			fmt.Fprintf(&b, "  held %+v\n", *a.held[name])
+		}
+		for _, name := range sorted(a.vacant) {
+			fmt.Fprintf(&b, "  vacant %s %+v\n", name, *a.vacant[name])
+		}
+	}
+	fmt.Fprintf(&b, "requests %+v\n", w.requests)
+	return b.String()
 }
 
 func sortedIDs(m map[int64]lease) []int64 { return slices.Sorted(maps.Keys(m)) }
