@@ -86,3 +86,27 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenWorlds holds that the lives find what is wrong if one part of the world does
+// not keep its word. What the agent itself may do wrong is in the package mutants.
+func TestBrokenWorlds(t *testing.T) {
+	for name, r := range map[string]rules{
+		"PID 1 keeps no deadline":                     {noDeadline: true},
+		"PID 1 revives":                               {revive: true},
+		"PID 1 starts after the deadline":             {anyTime: true},
+		"a claim does not ask that the key is absent": {claimAny: true},
+		"sent is when the answer came":                {sentLate: true},
+		"a release takes any fence":                   {releaseAny: true},
+		"clocks are 10 % slow":                        {drift: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for s := uint64(1); s <= 3000; s++ {
+				if w, _ := walk(s, r); w.failure != "" {
+					t.Logf("found in life %d: %s", s, w.failure)
+					return
+				}
+			}
+			t.Error("3000 lives do not find it")
+		})
+	}
+}

@@ -27,6 +27,7 @@ type world struct {
 	log      []Change
 	nodes    []*node
 	requests []request
+	late     []answer
 	rules    rules
 	counts   map[string]int
 	failure  string
@@ -62,11 +63,17 @@ type request struct {
 	effect     Effect
 }
 
+// answer is one that is under way.
+type answer struct {
+	to request
+	in Input
+}
+
 // rules can be broken, to see that the model finds it.
 type rules struct {
 	noDeadline bool // PID 1 does not end gateways
-	revive     bool // PID 1 moves a deadline that has passed
-	anyFence   bool // PID 1 starts a gateway beside one under another fence
+	revive     bool // PID 1 starts anew what has ended, when it is told a later deadline
+	anyTime    bool // PID 1 starts a gateway whose deadline has passed
 	claimAny   bool // a claim does not ask that the key is absent
 	sentLate   bool // a keep-alive is taken as sent when its answer comes
 	releaseAny bool // a release does not compare the fence
@@ -109,7 +116,7 @@ func (w *world) begin(i int) {
 	n := w.nodes[i]
 	n.life++
 	n.answers, n.frozen = nil, false
-	n.agent = New(Config{Member: n.name, TTL: testTTL, Settle: 1}, nil)
+	n.agent = New(Config{Member: n.name, TTL: testTTL, Settle: 1, Margin: 1}, nil)
 	n.heard = 0
 	w.tell(i, Input{Kind: Began, Lease: n.memory.lease, TTL: n.memory.ttl, Sent: n.memory.sent})
 }
@@ -212,6 +219,9 @@ func (w *world) carryOut(r request) (in Input, answered bool) {
 		in.Kind = Extended
 		for _, d := range e.Deadlines {
 			have, ok := n.runs[d.Name]
+			if !ok && w.rules.revive {
+				have, ok = run{fence: d.Fence}, true
+			}
 			if !ok || have.fence != d.Fence || w.local(n) >= have.at && !w.rules.revive {
 				in.Names = append(in.Names, d.Name)
 				continue
@@ -228,13 +238,11 @@ func (w *world) carryOut(r request) (in Input, answered bool) {
 
 func (w *world) start(n *node, e Effect) Outcome {
 	now := w.local(n)
-	if now >= e.At {
+	if now >= e.At && !w.rules.anyTime {
 		return Late
 	}
 	if have, ok := n.runs[e.Name]; ok && have.fence != e.Fence {
-		if !w.rules.anyFence {
-			return Refused
-		}
+		return Refused
 	}
 	w.counts["started"]++
 	n.runs[e.Name] = run{fence: e.Fence, at: max(e.At, n.runs[e.Name].at)}
@@ -269,9 +277,6 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 			w.leases[e.Lease] = l
 		}
 		in.Kind, in.Sent = Renewed, r.sent
-		if w.rules.sentLate {
-			in.Sent = w.local(n)
-		}
 	case Revoke:
 		if _, ok := w.leases[e.Lease]; ok {
 			w.expire(e.Lease)
@@ -333,6 +338,11 @@ func (w *world) act(r *rand.Rand, faults bool) {
 	switch k := r.IntN(100); {
 	case k < 22:
 		w.pass([]int64{1, unit / 10, unit, unit, 2 * unit}[r.IntN(5)])
+	case k < 26 && len(w.late) > 0:
+		at := r.IntN(len(w.late))
+		late := w.late[at]
+		w.late = slices.Delete(w.late, at, at+1)
+		w.answer(late.to, late.in)
 	case k < 62 && len(w.requests) > 0:
 		w.deliver(r, faults)
 	case k < 72:
@@ -378,7 +388,10 @@ func (w *world) deliver(r *rand.Rand, faults bool) {
 		if chance != 2 { // else it is carried out a second time later
 			w.requests = slices.Delete(w.requests, at, at+1)
 		}
-		if in, answered := w.carryOut(q); answered {
+		if in, answered := w.carryOut(q); !answered {
+		} else if chance < 8 {
+			w.late = append(w.late, answer{q, in})
+		} else {
 			w.answer(q, in)
 		}
 	}
@@ -400,6 +413,9 @@ func (w *world) answer(q request, in Input) {
 	case n.frozen:
 		n.answers = append(n.answers, in)
 	default:
+		if w.rules.sentLate && in.Kind == Renewed {
+			in.Sent = w.local(n)
+		}
 		w.tell(q.node, in)
 	}
 }
