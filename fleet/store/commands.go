@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"rlminit/fleet/agent"
 )
 
 // Fail records that a profile could not be started.
@@ -15,25 +17,35 @@ func (s *Store) Fail(ctx context.Context, name, member string, count int, why st
 // Recover takes that back.
 func (s *Store) Recover(ctx context.Context, name string) error { return s.remove(ctx, backoffs+name) }
 
-// Declare declares a profile, if its declaration is still that of a revision; 0: there is
-// none. It returns false if it is not.
-func (s *Store) Declare(ctx context.Context, name, text string, revision int64) (bool, error) {
-	return s.swap(ctx, name, revision, clientv3.OpPut(s.prefix+profiles+name, text))
-}
-
-// Undeclare takes back the declaration of a revision.
-func (s *Store) Undeclare(ctx context.Context, name string, revision int64) (bool, error) {
-	return s.swap(ctx, name, revision, clientv3.OpDelete(s.prefix+profiles+name))
-}
-
-func (s *Store) swap(ctx context.Context, name string, revision int64, op clientv3.Op) (bool, error) {
+// Report says that a gateway runs, as long as its claim has this fence.
+func (s *Store) Report(ctx context.Context, name string, lease int64, r agent.Live) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.prefix+profiles+name), "=", revision)).Then(op).Commit()
+	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.prefix+owners+name), "=", r.Fence)).
+		Then(clientv3.OpPut(s.prefix+reports+name, encode(r), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
+	return err
+}
+
+// Declare declares a profile, if its declaration is still that of a revision; 0: there is
+// none. It returns false if it is not, else the revision of the new one.
+func (s *Store) Declare(ctx context.Context, name, text string, base int64) (ok bool, revision int64, err error) {
+	return s.swap(ctx, name, base, clientv3.OpPut(s.prefix+profiles+name, text))
+}
+
+// Undeclare takes back the declaration of a revision. It returns false if there is another.
+func (s *Store) Undeclare(ctx context.Context, name string, base int64) (bool, error) {
+	ok, _, err := s.swap(ctx, name, base, clientv3.OpDelete(s.prefix+profiles+name))
+	return ok, err
+}
+
+func (s *Store) swap(ctx context.Context, name string, base int64, op clientv3.Op) (bool, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.prefix+profiles+name), "=", base)).Then(op).Commit()
 	if err != nil {
-		return false, fmt.Errorf("cannot change the declaration of %s: %w", name, err)
+		return false, 0, fmt.Errorf("cannot change the declaration of %s: %w", name, err)
 	}
-	return r.Succeeded, nil
+	return r.Succeeded, r.Header.Revision, nil
 }
 
 // Move sends a profile to a member.

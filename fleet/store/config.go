@@ -87,17 +87,17 @@ func (c Config) tls() (*tls.Config, error) {
 	if c.CA != "" {
 		pem, err := os.ReadFile(c.CA)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read etcd.tls.ca: %w", err)
+			return nil, wrong("cannot read etcd.tls.ca: %w", err)
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("cannot use etcd.tls.ca: there is no certificate in %s", c.CA)
+			return nil, wrong("cannot use etcd.tls.ca: there is no certificate in %s", c.CA)
 		}
 	}
 	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 		if err != nil {
-			return nil, fmt.Errorf("cannot use etcd.tls.cert and etcd.tls.key: %w", err)
+			return nil, wrong("cannot use etcd.tls.cert and etcd.tls.key: %w", err)
 		}
 		conf.Certificates = []tls.Certificate{pair}
 	}
@@ -121,7 +121,7 @@ func (s *Store) check(ctx context.Context, endpoints []string) error {
 			return err
 		}
 		if answered && status.Header.ClusterId != s.cluster {
-			return fmt.Errorf("the etcd at %s is of another cluster than the others; correct etcd.endpoints", at)
+			return wrong("the etcd at %s is of another cluster than the others; correct etcd.endpoints", at)
 		}
 		s.cluster, answered = status.Header.ClusterId, true
 	}
@@ -131,15 +131,23 @@ func (s *Store) check(ctx context.Context, endpoints []string) error {
 	return nil
 }
 
+// wrongError is what does not become right by itself.
+type wrongError struct{ error }
+
+func wrong(format string, args ...any) error { return wrongError{fmt.Errorf(format, args...)} }
+
+// Wrong tells whether an error of Open is one that does not become right by itself.
+func Wrong(err error) bool { return errors.As(err, new(wrongError)) }
+
 func checkVersion(at, version string) error {
 	numbers, err := parseVersion(version)
 	if err != nil {
-		return fmt.Errorf("cannot understand the version %q of etcd at %s", version, at)
+		return wrong("cannot understand the version %q of etcd at %s", version, at)
 	}
 	for i := range oldest {
 		if numbers[i] != oldest[i] {
 			if numbers[i] < oldest[i] {
-				return fmt.Errorf("etcd at %s is %s: it renews leases without asking whether it still leads; use 3.5.11, 3.6.0 or later", at, version)
+				return wrong("etcd at %s is %s: it renews leases without asking whether it still leads; use 3.5.11, 3.6.0 or later", at, version)
 			}
 			return nil
 		}

@@ -17,6 +17,7 @@ const (
 	drains   = "drain/"
 	moves    = "moves/"
 	backoffs = "backoff/"
+	reports  = "runs/"
 	data     = "data/"
 )
 
@@ -81,6 +82,9 @@ func (s *Store) decode(kv *mvccpb.KeyValue, gone bool) (c agent.Change, ok bool)
 		var b backoff
 		ok = read(&b)
 		c.Value = &agent.Backoff{Count: b.Count, Member: b.Member, Text: b.Why, Revision: kv.ModRevision}
+	case reports:
+		v := new(agent.Live)
+		c.Value, ok = v, read(v)
 	default:
 		return c, false
 	}

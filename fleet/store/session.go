@@ -128,6 +128,6 @@ func (s *Store) Release(ctx context.Context, name string, fence int64) error {
 	defer cancel()
 	key := s.prefix + owners + name
 	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", fence)).
-		Then(clientv3.OpDelete(key)).Commit()
+		Then(clientv3.OpDelete(key), clientv3.OpDelete(s.prefix+reports+name)).Commit()
 	return err
 }
