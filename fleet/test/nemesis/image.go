@@ -1,0 +1,115 @@
+package nemesis
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"rlminit/fleet/test/cluster"
+)
+
+// serviceUser owns the members' volumes.
+const serviceUser = 1000
+
+// build makes the image of members and nodes: the binaries and the files of the
+// project's own image, and nothing else.
+func (w *World) build(spec Spec) error {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	if _, err := cluster.Build(); err != nil {
+		return err
+	}
+	if _, err := cluster.Compile("recorder", "./test/recorder"); err != nil {
+		return err
+	}
+	var flags []string
+	if spec.NoDeadline {
+		flags = []string{"-tags", "unsafe"}
+	}
+	if _, err := cluster.Compile("rlminit-fleet", "./cmd/rlminit-fleet", flags...); err != nil {
+		return err
+	}
+	make := exec.Command("make", "-s", "build")
+	make.Dir = root
+	if out, err := make.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build rlminit: %w\n%s", err, out)
+	}
+	context := filepath.Join(w.dir, "image")
+	if err := os.MkdirAll(filepath.Join(context, "bin"), 0o755); err != nil {
+		return fmt.Errorf("cannot build the image: %w", err)
+	}
+	for _, file := range []string{"bin/rlminit", "bin/fleet-test/rlminit-fleet", "bin/fleet-test/recorder", "bin/fleet-test/etcd"} {
+		if _, err := run("cp", filepath.Join(root, file), filepath.Join(context, "bin")); err != nil {
+			return err
+		}
+	}
+	if _, err := run("cp", "-R", filepath.Join(root, "rootfs"), context); err != nil {
+		return err
+	}
+	for _, dir := range []string{"data", "run", "tmp"} {
+		if err := os.Mkdir(filepath.Join(context, "rootfs", dir), 0o755); err != nil {
+			return fmt.Errorf("cannot build the image: %w", err)
+		}
+	}
+	const recipe = "FROM scratch\nCOPY rootfs/ /\nCOPY bin/ /usr/local/bin/\nENV PATH=/usr/local/bin\nENTRYPOINT [\"/usr/local/bin/rlminit\", \"init\", \"--\"]\n"
+	if err := os.WriteFile(filepath.Join(context, "Dockerfile"), []byte(recipe), 0o644); err != nil {
+		return fmt.Errorf("cannot build the image: %w", err)
+	}
+	if _, err := docker("build", "-q", "-t", w.image, context); err != nil {
+		return err
+	}
+	w.undo = append(w.undo, func() error { _, err := docker("rmi", w.image); return err })
+	return nil
+}
+
+// box is a member's configuration: the agent, and the kind of gateway of its fleet.
+const box = `version: 1
+user: app
+home: /data
+stop_timeout: 5s
+gateways:
+  fleet:
+    command: [recorder, /recordings]
+    deadline: required
+    user: auto
+    isolation: none
+    environment: {PROFILE: "${PROFILE}"}
+    stop: {signal: TERM, timeout: 1s}
+services:
+  fleet:
+    command: [rlminit, fleet, agent, AGENT/etc/rlminit/fleet.yaml]
+    control: true
+`
+
+// writeConfiguration writes a member's /etc/rlminit.
+func writeConfiguration(dir, member string, endpoints []string, spec Spec) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("cannot configure %s: %w", member, err)
+	}
+	flag := ""
+	if spec.NoDeadline {
+		flag = "--unsafe-no-deadline, "
+	}
+	// JSON is YAML.
+	fleet, err := json.Marshal(map[string]any{
+		"name": fleetName, "member": member, "lease": spec.Lease.String(),
+		"etcd": map[string]any{"endpoints": endpoints},
+	})
+	if err != nil {
+		return fmt.Errorf("cannot configure %s: %w", member, err)
+	}
+	for name, content := range map[string]string{
+		"rlminit.yaml": strings.Replace(box, "AGENT", flag, 1),
+		"fleet.yaml":   string(fleet) + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return fmt.Errorf("cannot configure %s: %w", member, err)
+		}
+	}
+	return nil
+}
