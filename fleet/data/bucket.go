@@ -179,8 +179,8 @@ type resumed struct {
 	total  int64         // bytes that are read; what lies behind them is not
 	at     int64         // 0 <= at <= total
 	body   io.ReadCloser // nil: not open
-	failed int           // times in a row
 	pause  func(context.Context, time.Duration) error
+	broken error // what Read has returned, but for io.EOF
 }
 
 // Attempts to read on, and how long is waited before each: 0.1 s, then twice as long.
@@ -190,34 +190,39 @@ const (
 )
 
 func (r *resumed) Read(p []byte) (int, error) {
-	p = p[:min(int64(len(p)), r.total-r.at)]
 	if r.at == r.total {
 		return 0, io.EOF
 	}
-	for {
+	p = p[:min(int64(len(p)), r.total-r.at)]
+	for failed := 1; ; failed++ {
 		n, err := r.read(p)
-		r.at += int64(n)
-		if n > 0 {
-			r.failed = 0
+		if r.at += int64(n); n > 0 || err == nil {
 			return n, nil // an error comes again
 		}
-		if err == nil || len(p) == 0 {
-			return 0, nil
-		}
-		if err == io.EOF {
-			err = fmt.Errorf("%s has %d bytes, not %d: %w", r.key, r.at, r.total, io.ErrUnexpectedEOF)
-		}
 		r.Close()
-		if r.failed++; r.failed == readAttempts || r.ctx.Err() != nil || gcerrors.Code(err) == gcerrors.NotFound || gcerrors.Code(err) == gcerrors.PermissionDenied {
-			return 0, err
+		switch {
+		case err == io.EOF:
+			err = fmt.Errorf("%w: it has %d bytes, not %d", ErrDamaged, r.at, r.total)
+		case r.ctx.Err() != nil:
+			err = r.ctx.Err()
+		case failed < readAttempts && !isFinal(err) && r.pause(r.ctx, firstPause<<(failed-1)) == nil:
+			continue
 		}
-		if e := r.pause(r.ctx, firstPause<<(r.failed-1)); e != nil {
-			return 0, err
-		}
+		r.broken = err
+		return 0, err
 	}
 }
 
+// isFinal tells whether another attempt would be answered alike.
+func isFinal(err error) bool {
+	code := gcerrors.Code(err)
+	return code == gcerrors.NotFound || code == gcerrors.PermissionDenied || code == gcerrors.InvalidArgument
+}
+
 func (r *resumed) read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
 	if r.body == nil {
 		body, err := r.from.open(r.ctx, r.key, r.at)
 		if err != nil {

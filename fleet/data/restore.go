@@ -51,28 +51,35 @@ func (s *Store) Restore(ctx context.Context, m Manifest, dir string, tell Progre
 // unpack writes an archive into the directory beside.
 func (s *Store) unpack(ctx context.Context, m Manifest, tell Progress, e *exchange) error {
 	from, to := io.Pipe()
-	ended := make(chan struct{})
+	streamed := make(chan error, 1)
 	go func() {
-		defer close(ended)
-		to.CloseWithError(s.stream(ctx, m, to, tell))
+		err := s.stream(ctx, m, to, tell)
+		to.CloseWithError(err)
+		streamed <- err
 	}()
-	err := func() error {
-		a, err := archive.Open(from)
-		if err != nil {
-			return err
-		}
-		if a.Profile != m.Name {
-			return fmt.Errorf("%w: it is of the profile %s", ErrDamaged, clip(a.Profile))
-		}
-		place := archive.Place{Dir: e.parent, Rel: e.new}
-		return a.Unpack(place, place) // no save has files of a log
-	}()
-	// The rest has been read, or nobody will.
-	if err == nil {
-		_, err = io.Copy(io.Discard, from)
+	err := e.fill(m.Name, from)
+	from.CloseWithError(errNobodyReads)
+	// Where the stream broke off, that is why the archive could not be read.
+	if broken := <-streamed; broken != nil && !errors.Is(broken, errNobodyReads) {
+		return broken
 	}
-	from.CloseWithError(errors.Join(err, errNobodyReads))
-	<-ended
+	return err
+}
+
+// fill unpacks an archive and reads it to its end.
+func (e *exchange) fill(profile string, from io.Reader) error {
+	a, err := archive.Open(from)
+	if err != nil {
+		return err
+	}
+	if a.Profile != profile {
+		return fmt.Errorf("%w: it is of the profile %s", ErrDamaged, clip(a.Profile))
+	}
+	place := archive.Place{Dir: e.parent, Rel: e.new}
+	if err := a.Unpack(place, place); err != nil { // no save has files of a log
+		return err
+	}
+	_, err = io.Copy(io.Discard, from)
 	return err
 }
 
@@ -93,7 +100,7 @@ func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer, tell Progr
 	from := &resumed{ctx: ctx, from: s.bucket, key: m.Object, total: m.Stored, pause: s.pause}
 	defer from.Close()
 	// Of one frame after the other: a bound on their sum is Size, below.
-	z, err := zstd.NewReader(&interruptible{ctx, from}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return err
 	}
@@ -104,30 +111,16 @@ func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer, tell Progr
 	switch {
 	case h.failed != nil:
 		return h.failed
-	case err != nil && isDamage(err):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case from.broken != nil:
+		return from.broken
 	case err != nil:
-		return err
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	case n > m.Size:
 		return fmt.Errorf("%w: it is longer than %d bytes", ErrDamaged, m.Size)
 	case n < m.Size || hex.EncodeToString(h.sum.Sum(nil)) != m.SHA256:
 		return fmt.Errorf("%w: its digest is another", ErrDamaged)
 	}
 	return h.release()
-}
-
-// isDamage tells errors of the decompression from those of the way to the bucket.
-func isDamage(err error) bool {
-	for _, e := range []error{
-		zstd.ErrMagicMismatch, zstd.ErrCRCMismatch, zstd.ErrReservedBlockType, zstd.ErrCompressedSizeTooBig, zstd.ErrBlockTooSmall,
-		zstd.ErrUnexpectedBlockSize, zstd.ErrWindowSizeExceeded, zstd.ErrWindowSizeTooSmall, zstd.ErrDecoderSizeExceeded,
-		zstd.ErrUnknownDictionary, zstd.ErrFrameSizeExceeded, zstd.ErrFrameSizeMismatch, io.ErrUnexpectedEOF,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 // holding writes on what it is given, but for the end, which it holds back.

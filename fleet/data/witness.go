@@ -95,7 +95,7 @@ const (
 // file's change time. Of the others what was read must be there still, at the beginning,
 // or another file must have got the name: what was read of the old one was whole.
 func (w *witness) overwritten(d *durable.Dir, began time.Time) ([]string, error) {
-	o := overwriting{witness: w, since: began.Add(-clockStep), buf: make([]byte, 256<<10)}
+	o := overwriting{witness: w, began: began, buf: make([]byte, 256<<10)}
 	err := o.directory(d, "", 0)
 	return o.found, err
 }
@@ -104,14 +104,11 @@ func (w *witness) overwritten(d *durable.Dir, began time.Time) ([]string, error)
 // systems take the time of the last tick, and some know seconds alone.
 const clockStep = 2 * time.Second
 
-// before tells whether a time of a file is of before the save.
-func (o *overwriting) before(t unix.StatxTimestamp) bool {
-	return time.Unix(t.Sec, int64(t.Nsec)).Before(o.since)
-}
+func timeOf(t unix.StatxTimestamp) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }
 
 type overwriting struct {
 	*witness
-	since time.Time
+	began time.Time
 	buf   []byte
 	found []string
 }
@@ -155,8 +152,9 @@ func (o *overwriting) file(d *durable.Dir, name, below string) error {
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_CTIME|unix.STATX_BTIME, &st); err != nil {
 		return fmt.Errorf("cannot look at %s: %w", d.Path(name), err)
 	}
-	born := st.Mask&unix.STATX_BTIME != 0 && !o.before(st.Btime)
-	if o.before(st.Ctime) || born {
+	changed := !timeOf(st.Ctime).Before(o.began.Add(-clockStep))
+	born := st.Mask&unix.STATX_BTIME != 0 && !timeOf(st.Btime).Before(o.began)
+	if !changed || born {
 		return nil
 	}
 	var sum maphash.Hash
