@@ -40,6 +40,9 @@ const (
 	partsOnce = 2
 )
 
+// checksums is an option of an s3:// URL: which answers the client checks by itself.
+const checksums = "response_checksum_validation"
+
 // cloud is a bucket of gocloud.dev. What it is called is in errors, so it has no
 // credentials.
 type cloud struct {
@@ -70,7 +73,13 @@ func openBucket(ctx context.Context, at string) (bucket, error) {
 		if u.User != nil {
 			return nil, fmt.Errorf("cannot open the bucket %s: credentials do not belong into its URL; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", u.Redacted())
 		}
-		b, err := blob.OpenBucket(ctx, at)
+		// The archive has a digest of its own, and the client would write a line for
+		// each object of several parts that it cannot check with one of S3's.
+		if q := u.Query(); !q.Has(checksums) {
+			q.Set(checksums, "when_required")
+			u.RawQuery = q.Encode()
+		}
+		b, err := blob.OpenBucket(ctx, u.String())
 		if err != nil {
 			return nil, fmt.Errorf("cannot open the bucket %s: %w", u.Redacted(), err)
 		}

@@ -37,9 +37,10 @@
 // A digest over the archive is in the manifest. Restore holds the end of the archive
 // back until the digest was right, and an archive without its end is refused.
 //
-// Memory is bounded and does not grow with the data: about 60 MB for buffers, and a save
-// of a directory needs 50 bytes for each file besides. A save of an object may have
-// 160 GB when it is compressed (10,000 parts of 16 MB).
+// Memory is bounded and does not grow with the data: measured with 1 GB, a process had at
+// most 36 MB with a bucket in a directory and 117 MB with one of S3, whose client holds
+// parts of 16 MB. A save of a directory needs 50 bytes for each file besides. An object of
+// S3 may have 160 GB when it is compressed (10,000 parts).
 //
 // The package never talks to etcd, starts nothing and holds no state but the bucket. One
 // caller at a time may restore into a directory.

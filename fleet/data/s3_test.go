@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -154,18 +155,29 @@ func TestFigures(t *testing.T) {
 	remote, _ := s3Server(t)
 	for what, s := range map[string]*Store{"file": local, "s3": remote} {
 		to := filepath.Join(t.TempDir(), "alice")
-		began := time.Now()
-		m, err := s.Save(t.Context(), dir, ref(17, 1), nil)
-		must(t, err)
-		saved := time.Since(began)
-		began = time.Now()
-		must(t, s.Restore(t.Context(), m, to, nil))
-		restored := time.Since(began)
-		began = time.Now()
-		must(t, s.RestoreStream(t.Context(), m, io.Discard, nil))
-		mb := float64(m.Size) / 1e6
-		t.Logf("%s: %.0f MB, %.0f MB stored; save %.0f MB/s, restore %.0f MB/s, read alone %.0f MB/s; %s",
-			what, mb, float64(m.Stored)/1e6, mb/saved.Seconds(), mb/restored.Seconds(), mb/time.Since(began).Seconds(), peak(t))
+		var m Manifest
+		save := timed(t, func() (err error) { m, err = s.Save(t.Context(), dir, ref(17, 1), nil); return err })
+		restore := timed(t, func() error { return s.Restore(t.Context(), m, to, nil) })
+		read := timed(t, func() error { return s.RestoreStream(t.Context(), m, io.Discard, nil) })
+		t.Logf("%s: %.0f MB, %.0f MB stored; save %s, restore %s, read alone %s; %s",
+			what, float64(m.Size)/1e6, float64(m.Stored)/1e6, save(m.Size), restore(m.Size), read(m.Size), peak(t))
+	}
+}
+
+// timed says how fast something was, and how much processor time it took, which does not
+// depend on what else the machine has to do.
+func timed(t testing.TB, do func() error) func(size int64) string {
+	t.Helper()
+	cpu := func() time.Duration {
+		var u unix.Rusage
+		must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	began, used := time.Now(), cpu()
+	must(t, do())
+	took, spent := time.Since(began), cpu()-used
+	return func(size int64) string {
+		return fmt.Sprintf("%.0f MB/s (%.1f s of CPU)", float64(size)/1e6/took.Seconds(), spent.Seconds())
 	}
 }
 
