@@ -72,12 +72,14 @@ const box = `version: 1
 user: app
 home: /data
 stop_timeout: 5s
+gateway:
+  command: [recorder, /recordings]
+  user: auto
+  isolation: none
 gateways:
   fleet:
     command: [recorder, /recordings]
     deadline: required
-    user: auto
-    isolation: none
     environment: {PROFILE: "${PROFILE}"}
     stop: {signal: TERM, timeout: 1s}
 services:
@@ -112,4 +114,12 @@ func writeConfiguration(dir, member string, endpoints []string, spec Spec) error
 		}
 	}
 	return nil
+}
+
+// Program is the fleet's program, as it was built for this run.
+func (w *World) Program() string { return filepath.Join(w.dir, "image/bin/rlminit-fleet") }
+
+// Configuration is a configuration by which its verbs find etcd.
+func (w *World) Configuration() string {
+	return filepath.Join(w.dir, w.Members[0].Name+".etc", "fleet.yaml")
 }
