@@ -138,6 +138,12 @@ func (a *Agent) Session() (lease, until int64) {
 	return a.session.lease, a.session.deadline(a)
 }
 
+// Confirmed is the session, and when the last keep-alive that was confirmed was sent: what
+// the next agent in this box is to be told; all 0: there is none.
+func (a *Agent) Confirmed() (lease, ttl, sent int64) {
+	return a.session.lease, a.session.ttl, a.session.sent
+}
+
 // Done tells that an agent that was told to leave has nothing any more.
 func (a *Agent) Done() bool {
 	return a.leaving && a.surveyed && len(a.held) == 0 && a.session.lease == 0

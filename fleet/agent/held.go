@@ -150,6 +150,7 @@ func (h *Held) started(a *Agent, in Input) {
 	case OK:
 		h.ran, h.saved, h.steady = true, a.now, false
 		h.to(a, Running)
+		a.do(Effect{Kind: Report, Name: h.Name, Fence: h.Fence, Lease: a.session.lease, Revision: h.profile.Revision})
 		h.moved(a)
 	case Late, Lost:
 		h.later(a, retry)
@@ -262,7 +263,7 @@ func (h *Held) reconsider(a *Agent) {
 		h.give(a, "it is not declared any more")
 	case p.Stopped:
 		h.give(a, "it is to be stopped")
-	case moves && m.To != a.config.Member && a.view.takes(m.To, p):
+	case moves && m.To != a.config.Member && a.view.takes(m.To, h.Name):
 		h.give(a, "it moves to "+m.To)
 	case drains && a.drained < max(drain.Limit, 1):
 		h.drained = true

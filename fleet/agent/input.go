@@ -96,6 +96,7 @@ const (
 	Fail                      // Name, Count, Text: record the back-off; not answered
 	Recover                   // Name: it runs, and the back-off is over; not answered
 	Moved                     // Name, Revision: the move is done; not answered
+	Report                    // Name, Fence, Lease, Revision: it runs as the declaration of Revision says; not answered
 	Say                       // Text
 )
 

@@ -13,8 +13,7 @@ import (
 // the one at which the profile could not be started comes last. A move to a member that is
 // there puts that one first and leaves no other.
 func (v *View) Place(name string) []string {
-	p := v.Profiles[name]
-	if to, ok := v.Moves[name]; ok && v.takes(to.To, p) {
+	if to, ok := v.Moves[name]; ok && v.takes(to.To, name) {
 		return []string{to.To}
 	}
 	type ranked struct {
@@ -24,7 +23,7 @@ func (v *View) Place(name string) []string {
 	all := make([]ranked, 0, len(v.Members))
 	failed := v.Backoffs[name].Member
 	for member := range v.Members {
-		if v.takes(member, p) {
+		if v.takes(member, name) {
 			s := v.score(name, member)
 			if member == failed {
 				s = -1
@@ -45,14 +44,13 @@ func (v *View) Place(name string) []string {
 // Rank is how many come before a member in Place, without sorting them; -1: it may not run
 // the profile.
 func (v *View) Rank(name, member string) int {
-	p := v.Profiles[name]
-	if to, ok := v.Moves[name]; ok && v.takes(to.To, p) {
+	if to, ok := v.Moves[name]; ok && v.takes(to.To, name) {
 		if to.To == member {
 			return 0
 		}
 		return -1
 	}
-	if !v.takes(member, p) {
+	if !v.takes(member, name) {
 		return -1
 	}
 	failed := v.Backoffs[name].Member
@@ -61,7 +59,7 @@ func (v *View) Rank(name, member string) int {
 		own = -1
 	}
 	for other := range v.Members {
-		if other == member || other == failed || !v.takes(other, p) {
+		if other == member || other == failed || !v.takes(other, name) {
 			continue
 		}
 		if s := v.score(name, other); s > own || s == own && other < member {
@@ -72,10 +70,10 @@ func (v *View) Rank(name, member string) int {
 }
 
 // takes tells whether a member would take a profile.
-func (v *View) takes(member string, p Profile) bool { return v.Why(member, p) == "" }
+func (v *View) takes(member, name string) bool { return v.Why(member, name) == "" }
 
-// Why is why a member does not take a profile; "": it does.
-func (v *View) Why(member string, p Profile) string {
+// Why is why a member does not take a profile; "": it does, or has it.
+func (v *View) Why(member, name string) string {
 	m, ok := v.Members[member]
 	if !ok {
 		return "it is not there"
@@ -83,9 +81,10 @@ func (v *View) Why(member string, p Profile) string {
 	if _, ok := v.Drains[member]; ok {
 		return "it is drained"
 	}
-	if m.Capacity > 0 && v.Load[member] >= m.Capacity {
+	if m.Capacity > 0 && v.Load[member] >= m.Capacity && v.Owners[name].Member != member {
 		return "it is full"
 	}
+	p := v.Profiles[name]
 	for _, k := range sorted(p.Labels) {
 		if m.Labels[k] != p.Labels[k] {
 			return "it has no label " + k + "=" + p.Labels[k]

@@ -44,12 +44,18 @@ type Backoff struct {
 	Revision int64
 }
 
+// Live is what the owner says of a gateway that it has started.
+type Live struct {
+	Fence    int64 `json:"fence"`
+	Declared int64 `json:"declared"` // the revision of the declaration by which it was started
+}
+
 // Change is one key of etcd that is put or, if Gone, deleted.
 type Change struct {
 	Revision int64
 	Name     string // of the member or profile
 	Gone     bool
-	Value    any // *Member, *Owner, *Profile, *Move, *Drain or *Backoff; of what is gone, a nil one
+	Value    any // *Member, *Owner, *Profile, *Move, *Drain, *Backoff or *Live; of what is gone, a nil one
 }
 
 // View is what etcd says of a fleet.
@@ -60,6 +66,7 @@ type View struct {
 	Moves    map[string]Move
 	Drains   map[string]Drain
 	Backoffs map[string]Backoff
+	Reports  map[string]Live
 
 	Load map[string]int // how many profiles each member owns
 	// Epoch changes when the order of members may be another one: one came, went, drains,
@@ -71,7 +78,7 @@ type View struct {
 func NewView() *View {
 	return &View{
 		Members: map[string]Member{}, Owners: map[string]Owner{}, Profiles: map[string]Profile{},
-		Moves: map[string]Move{}, Drains: map[string]Drain{}, Backoffs: map[string]Backoff{}, Load: map[string]int{},
+		Moves: map[string]Move{}, Drains: map[string]Drain{}, Backoffs: map[string]Backoff{}, Reports: map[string]Live{}, Load: map[string]int{},
 	}
 }
 
@@ -98,7 +105,16 @@ func (v *View) Apply(c Change) {
 		v.Epoch++
 	case *Backoff:
 		set(v.Backoffs, c, value)
+	case *Live:
+		set(v.Reports, c, value)
 	}
+}
+
+// Runs tells whether a profile runs, as it is declared now.
+func (v *View) Runs(name string) bool {
+	o, owned := v.Owners[name]
+	r := v.Reports[name]
+	return owned && r.Fence == o.Fence && r.Declared == v.Profiles[name].Revision
 }
 
 func set[T any](to map[string]T, c Change, value *T) {
@@ -126,7 +142,7 @@ func (v *View) loads(member string, by int) {
 func (v *View) gone(whole []Change, revision int64) []Change {
 	was := View{
 		Members: maps.Clone(v.Members), Owners: maps.Clone(v.Owners), Profiles: maps.Clone(v.Profiles),
-		Moves: maps.Clone(v.Moves), Drains: maps.Clone(v.Drains), Backoffs: maps.Clone(v.Backoffs),
+		Moves: maps.Clone(v.Moves), Drains: maps.Clone(v.Drains), Backoffs: maps.Clone(v.Backoffs), Reports: maps.Clone(v.Reports),
 	}
 	for _, c := range whole {
 		switch c.Value.(type) {
@@ -142,6 +158,8 @@ func (v *View) gone(whole []Change, revision int64) []Change {
 			delete(was.Drains, c.Name)
 		case *Backoff:
 			delete(was.Backoffs, c.Name)
+		case *Live:
+			delete(was.Reports, c.Name)
 		}
 	}
 	var out []Change
@@ -150,6 +168,7 @@ func (v *View) gone(whole []Change, revision int64) []Change {
 	out = appendGone[Profile](out, was.Profiles, revision)
 	out = appendGone[Move](out, was.Moves, revision)
 	out = appendGone[Drain](out, was.Drains, revision)
+	out = appendGone[Live](out, was.Reports, revision)
 	return appendGone[Backoff](out, was.Backoffs, revision)
 }
 

@@ -127,7 +127,7 @@ func (w *world) tell(i int, in Input) {
 	in.Now = w.local(n)
 	for _, e := range n.agent.Step(in) {
 		switch e.Kind {
-		case Say:
+		case Say, Report:
 		case Moved, Fail, Recover:
 			w.record(n, e)
 		default:
