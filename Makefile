@@ -46,6 +46,7 @@ help: ## what there is to make
 build: go ## bin/rlminit, the programs beside it, and bin/gateway for this machine, static
 	CGO_ENABLED=0 $(GO) build $(INIT_BUILD) -o bin/ ./cmd/rlminit
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway $(BESIDE)
+	cd fleet && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/rlminit-fleet
 
 .PHONY: check
 check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles, promtool, generated files
@@ -60,6 +61,7 @@ check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles,
 	@echo 'Dockerfiles'; if command -v shellcheck >/dev/null; then files=($$(git ls-files '*Dockerfile' README.md | sed "s|^|$$PWD/|")); \
 		cd tests/dockerlint; $(GO) mod verify >/dev/null; $(GO) vet .; out=$$($(GO) test -vet=off . 2>&1) || { echo "$$out"; exit 1; }; $(GO) run . "$${files[@]}"; fi
 	@echo 'tools/release'; cd tools/release; $(GO) mod verify >/dev/null; $(GO) vet ./bill
+	@echo 'fleet'; cd fleet; $(GO) mod tidy -diff; $(GO) mod verify >/dev/null; $(GO) vet ./...; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...; $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	@echo 'promtool'; if command -v promtool >/dev/null; then cd examples/metrics; \
 		out=$$({ promtool check config prometheus.yaml && promtool test rules alerts_test.yaml; } 2>&1) || { echo "$$out"; exit 1; }; fi
 	@echo 'govulncheck'; out=$$($(TOOL) govulncheck ./... 2>&1) || { \
@@ -112,6 +114,10 @@ explore: go ## every graph of three services, of four daemons without a ring, an
 .PHONY: mutants
 mutants: go ## breaks the core in one place after the other, and names the faults that its exploration does not find; ONE=PATTERN for some: half an hour
 	$(GO) run ./tests/cmd/mutants '$(ONE)'
+
+.PHONY: test-fleet
+test-fleet: go ## the fleet: its agent's exploration and the faults that it must find, real etcd, members in namespaces and in Docker
+	cd fleet && $(GO) test -timeout 60m ./...
 
 .PHONY: test-docker
 test-docker: go ## the real binary in a real Docker engine, with what an engine changes of the contract
