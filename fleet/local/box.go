@@ -149,7 +149,7 @@ const startWait = 5 * time.Second
 // Start starts a gateway under a fence until at. It returns once it runs, or may be about to.
 func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 	outcomes, err := b.Client.Start(ctx, name, control.Operate{
-		Deadline: &control.Deadline{AtNS: at, Fence: strconv.FormatInt(fence, 10)},
+		Deadline: &control.Deadline{AtNS: at + stretch, Fence: strconv.FormatInt(fence, 10)},
 		Wait:     &control.Wait{TimeoutMS: startWait.Milliseconds()},
 	})
 	for _, o := range outcomes {
@@ -167,7 +167,7 @@ func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 func (b *Box) Extend(ctx context.Context, all []agent.Deadline) (refused []string, err error) {
 	ask := make([]control.Deadline, len(all))
 	for i, d := range all {
-		ask[i] = control.Deadline{Name: d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At}
+		ask[i] = control.Deadline{Name: d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At + stretch}
 	}
 	answer, err := b.Client.Prolong(ctx, ask)
 	if err != nil {

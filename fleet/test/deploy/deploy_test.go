@@ -260,4 +260,3 @@ func TestOneEtcd(t *testing.T) {
 		}
 	}
 }
-
