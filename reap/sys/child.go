@@ -192,6 +192,10 @@ func (c *Command) child() {
 	if c.Errno = c.signals(); c.Errno != 0 {
 		return
 	}
+	if c.Deadline != 0 && sinceBoot() >= c.Deadline { // before the filter, which may refuse the clock
+		c.Step, c.Errno = StepExec, ETIME
+		return
+	}
 	if c.Errno = c.filter(); c.Errno != 0 {
 		return
 	}

@@ -101,6 +101,9 @@ type Command struct {
 	// 0: as many as it takes.
 	Room int32
 
+	// Deadline is when the program is not executed any more, ns of CLOCK_BOOTTIME; 0: never.
+	Deadline int64
+
 	Enclosure Enclosure
 	Isolation Isolation
 

@@ -92,7 +92,7 @@ func (l *Loop) carryOut(e *core.Effect) {
 		l.Commands.told(e)
 	case core.Forgot:
 		l.Records.memory.ForgetOperation(e.Operation.ID)
-	case core.Acknowledge, core.Signal, core.Sweep:
+	case core.Acknowledge, core.Prolonged, core.Signal, core.Sweep:
 		l.spawner.Tell(e)
 	default:
 		l.carryOutOn(e)

@@ -169,6 +169,7 @@ var All = []Test{
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
+	{Name: "Deadlines", Run: Deadlines, Root: true},
 	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},
 	{Name: "RunIsFull", Run: RunIsFull, Root: true},
 	{Name: "FalseCopies", Run: FalseCopies, Root: true},
