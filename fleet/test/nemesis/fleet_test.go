@@ -81,11 +81,11 @@ func TestNemesis(t *testing.T) {
 // begin makes a fleet that is removed with the test.
 func begin(ctx context.Context, t *testing.T, spec nemesis.Spec) *nemesis.World {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rlminit-fleet-")
-	if err != nil {
+	if err := nemesis.Sweep(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	dir, err := nemesis.Dir()
+	if err != nil {
 		t.Fatal(err)
 	}
 	w, err := nemesis.New(ctx, dir, spec)
