@@ -102,7 +102,8 @@ func (a *Agent) Step(in Input) []Effect {
 	case Extended:
 		for _, name := range in.Names {
 			if h := a.held[name]; h != nil && h.Phase == Running {
-				h.give(a, "the box did not move its deadline")
+				a.say("%s: its deadline had passed before it could be moved on; it is given back", name)
+				h.give(a, "its deadline had passed")
 			}
 		}
 	case Seen:

@@ -66,6 +66,9 @@ func newRoot() *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{
 		Use:   "fleet",
+
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "rlminit fleet"},
+
 		Short: "run each profile on one of many machines, by etcd",
 		Long: `Runs each declared profile on one of many machines. An agent in each container claims
 profiles in etcd, and PID 1 ends a gateway whose claim may be over. docs/fleet.md says
@@ -77,7 +80,7 @@ what is promised, and what is not.`,
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return exit(control.ExitUsage, "%v; see rlminit fleet %s --help", err, strings.TrimPrefix(cmd.CommandPath(), "fleet "))
+		return exit(control.ExitUsage, "%v; see rlminit fleet %s --help", err, strings.TrimPrefix(cmd.CommandPath(), "rlminit fleet "))
 	})
 	root.AddCommand(agentVerb(o), statusVerb(o), membersVerb(o), planVerb(o), applyVerb(o), drainVerb(o), moveVerb(o), rebalanceVerb(o), whyVerb(o))
 	for _, cmd := range root.Commands() {
