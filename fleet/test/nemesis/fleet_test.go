@@ -44,7 +44,10 @@ func TestNemesis(t *testing.T) {
 	defer stop()
 	watcher := w.Watch(watch)
 
-	changes := &changer{w: w, say: t.Logf, luck: rand.New(rand.NewPCG(*seed, 99))}
+	say := func(format string, args ...any) {
+		t.Logf("%s %s", time.Now().UTC().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+	}
+	changes := &changer{w: w, say: say, luck: rand.New(rand.NewPCG(*seed, 99))}
 	if err := changes.first(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +58,10 @@ func TestNemesis(t *testing.T) {
 		changes.goOn(asked)
 	}()
 	plan := nemesis.Plan(*seed, run, nemesis.Names(w.Members), nemesis.Names(w.Nodes))
-	faults, err := w.Inflict(ctx, plan, t.Logf)
+	if *noDeadline {
+		plan = nemesis.NeedDeadlines(*lease, nemesis.Names(w.Members))
+	}
+	faults, err := w.Inflict(ctx, plan, say)
 	if err != nil {
 		t.Error(err)
 	}
@@ -118,8 +124,9 @@ func judge(t *testing.T, h check.History) {
 	t.Logf("\n%s", check.Summary(h, found))
 	overlaps := 0
 	broken := check.Broken(found)
+	booted := time.Now().Add(-time.Duration(check.Now()))
 	for _, f := range found {
-		t.Logf("%s: %s: %s", f.Profile, f.Kind, f.Text)
+		t.Logf("%s %s: %s: %s", booted.Add(time.Duration(f.From)).UTC().Format("15:04:05.000"), f.Profile, f.Kind, f.Text)
 	}
 	for _, f := range broken {
 		if f.Kind == check.Overlap {

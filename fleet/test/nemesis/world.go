@@ -239,7 +239,7 @@ func (w *World) leader() (*Container, error) {
 
 // Logs is what a container printed.
 func (c *Container) Logs() string {
-	out, err := run("sh", "-c", "docker logs --tail 60 "+c.full+" 2>&1")
+	out, err := run("sh", "-c", "docker logs --timestamps --tail 200 "+c.full+" 2>&1")
 	if err != nil {
 		return err.Error()
 	}
