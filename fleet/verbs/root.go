@@ -65,7 +65,7 @@ type options struct {
 func newRoot() *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{
-		Use:   "fleet",
+		Use: "fleet",
 
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "rlminit fleet"},
 
