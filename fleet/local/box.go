@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -174,9 +175,19 @@ func (b *Box) Extend(ctx context.Context, all []agent.Deadline) (refused []strin
 		return nil, err
 	}
 	for _, r := range answer.Refused {
-		refused = append(refused, r.Name)
+		i := slices.IndexFunc(ask, func(d control.Deadline) bool { return d.Name == r.Name })
+		if i < 0 || !b.lasts(ctx, ask[i]) {
+			refused = append(refused, r.Name)
+		}
 	}
 	return refused, nil
+}
+
+// lasts tells whether a gateway may run until a deadline or longer. The box refuses one
+// that is earlier than what it has, as it is when the next request has overtaken this one.
+func (b *Box) lasts(ctx context.Context, d control.Deadline) bool {
+	s, err := b.Client.Service(ctx, d.Name)
+	return err == nil && s.Deadline != nil && s.Deadline.Fence == d.Fence && s.Deadline.AtNS >= d.AtNS
 }
 
 // Stop returns nil once nothing of a gateway is left.
