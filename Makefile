@@ -189,6 +189,20 @@ dist: ## a release in dist/: static binaries, archives, .deb and .apk for amd64 
 	@rm -f dist/SHA256SUMS; $(MAKE) dist-tree ARCHS='$(ARCHS)'
 	@GO='$(GO)' VERSION='$(VERSION)' tools/release/assemble $(ARCHS)
 
+.PHONY: test-fleet-nemesis
+test-fleet-nemesis: go ## torments a fleet of five on an etcd of three in Docker, for MINUTES (3), with SEED; then the build without deadlines, in which the checker must find two gateways at once
+	cd fleet && $(GO) test -count=1 -timeout 24h -v -run '^TestNemesis$$' ./test/nemesis -args -minutes $(or $(MINUTES),3) -seed $(or $(SEED),0)
+	cd fleet && $(GO) test -count=1 -timeout 1h -v -run '^TestNemesis$$' ./test/nemesis -args -minutes 1 -no-deadline
+
+.PHONY: fleet-demo
+fleet-demo: image ## three members and an etcd of three on this machine: moves a profile, kills a member, says what it saw; KEEP=1 leaves them running
+	@rm -rf dist/fleet; mkdir -p dist/fleet; cp deploy/rlminit.yaml deploy/fleet.yaml dist/fleet; chmod 644 dist/fleet/*.yaml
+	@cd fleet && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../dist/fleet/ ./cmd/rlminit-fleet
+	@cd fleet/test/etcd && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../../dist/fleet/ .
+	@$(DOCKER) build -q -f deploy/Dockerfile --build-arg DEMO=$(IMAGE):demo -t rlminit:fleet dist/fleet
+	@printf 'FROM scratch\nCOPY etcd /\nENTRYPOINT ["/etcd"]\n' | $(DOCKER) build -q -f - -t rlminit:fleet-etcd dist/fleet
+	@DOCKER='$(DOCKER)' deploy/demo
+
 .PHONY: test-dist
 test-dist: go ## looks at what make dist has made: packages, licences, arm64 under an emulator, the .deb in a Debian container
 	@tests/install-tools qemu-aarch64-static mmdebstrap dpkg-deb file

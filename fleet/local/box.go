@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -149,7 +150,7 @@ const startWait = 5 * time.Second
 // Start starts a gateway under a fence until at. It returns once it runs, or may be about to.
 func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 	outcomes, err := b.Client.Start(ctx, name, control.Operate{
-		Deadline: &control.Deadline{AtNS: at, Fence: strconv.FormatInt(fence, 10)},
+		Deadline: &control.Deadline{AtNS: at + stretch, Fence: strconv.FormatInt(fence, 10)},
 		Wait:     &control.Wait{TimeoutMS: startWait.Milliseconds()},
 	})
 	for _, o := range outcomes {
@@ -167,16 +168,26 @@ func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 func (b *Box) Extend(ctx context.Context, all []agent.Deadline) (refused []string, err error) {
 	ask := make([]control.Deadline, len(all))
 	for i, d := range all {
-		ask[i] = control.Deadline{Name: d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At}
+		ask[i] = control.Deadline{Name: d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At + stretch}
 	}
 	answer, err := b.Client.Prolong(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range answer.Refused {
-		refused = append(refused, r.Name)
+		i := slices.IndexFunc(ask, func(d control.Deadline) bool { return d.Name == r.Name })
+		if i < 0 || !b.lasts(ctx, ask[i]) {
+			refused = append(refused, r.Name)
+		}
 	}
 	return refused, nil
+}
+
+// lasts tells whether a gateway may run until a deadline or longer. The box refuses one
+// that is earlier than what it has, as it is when the next request has overtaken this one.
+func (b *Box) lasts(ctx context.Context, d control.Deadline) bool {
+	s, err := b.Client.Service(ctx, d.Name)
+	return err == nil && s.Deadline != nil && s.Deadline.Fence == d.Fence && s.Deadline.AtNS >= d.AtNS
 }
 
 // Stop returns nil once nothing of a gateway is left.

@@ -94,10 +94,15 @@ func TestEachFaultIsFound(t *testing.T) {
 			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "e0", From: 35 * second, Till: 60 * second})
 		}, nil},
 		"etcd had lost most": {func(h *check.History) {
-			h.Runs[1].Start = 70 * second
+			h.Runs[1].Start = 74 * second
 			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "e0", From: 31 * second, Till: 60 * second},
 				check.Fault{Kind: "pause", Target: "e1", From: 31 * second, Till: 60 * second})
 		}, nil},
+		"etcd has most of its nodes again, and nobody takes it over": {func(h *check.History) {
+			h.Runs[1].Start = 76 * second
+			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "e0", From: 31 * second, Till: 60 * second},
+				check.Fault{Kind: "pause", Target: "e1", From: 31 * second, Till: 60 * second})
+		}, []check.Kind{check.Unserved}},
 		"the second was hit too": {func(h *check.History) {
 			h.Members = append(h.Members, "c")
 			h.Claims[1] = check.Claim{Profile: "p", Member: "b", Fence: 9, From: 40 * second, Till: 51 * second}
@@ -144,6 +149,11 @@ func TestFailovers(t *testing.T) {
 	h := sound()
 	if got := check.Failovers(h)["kill"]; !slices.Equal(got, []time.Duration{11 * time.Second}) {
 		t.Errorf("failovers: %v", got)
+	}
+	hit := sound()
+	hit.Faults = append(hit.Faults, check.Fault{Kind: "pause", Target: "e0", From: 39 * second, Till: 60 * second})
+	if got := check.Failovers(hit); len(got["kill"]) != 0 || len(got["kill"+check.EtcdToo]) != 1 {
+		t.Errorf("failovers with a fault of etcd: %v", got)
 	}
 	if m, ok := check.Margin(h); !ok || m != 10*time.Second {
 		t.Errorf("margin: %v, %v", m, ok)

@@ -10,14 +10,19 @@ import (
 
 // Failovers are, for each kind of fault of a member, the times from the fault until a
 // gateway with another fence ran, shortest first. A gateway that outlived the fault
-// has had none.
+// has had none. Those in which etcd had a fault too are told apart: a new leader gives
+// all leases their whole time again.
 func Failovers(h History) map[string][]time.Duration {
 	all := map[string][]time.Duration{}
 	for _, profile := range h.profiles() {
 		runs := h.runsOf(profile)
 		for _, f := range h.Faults {
 			if took, ok := took(f, runs, h.Lease); ok {
-				all[f.Kind] = append(all[f.Kind], took)
+				kind := f.Kind
+				if h.etcdHit(f.From, f.From+int64(took)) {
+					kind += EtcdToo
+				}
+				all[kind] = append(all[kind], took)
 			}
 		}
 	}
@@ -25,6 +30,16 @@ func Failovers(h History) map[string][]time.Duration {
 		slices.Sort(times)
 	}
 	return all
+}
+
+// EtcdToo ends the kinds of those faults of members within which etcd had one.
+const EtcdToo = " (etcd too)"
+
+// etcdHit says that a node of etcd had a fault, or got over one, within a time.
+func (h *History) etcdHit(from, till int64) bool {
+	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
+		return slices.Contains(h.Nodes, f.Target) && f.From < till && f.Till+election > from
+	})
 }
 
 // took is how long a profile that a member ran when it was hit was without another
@@ -69,11 +84,12 @@ func Summary(h History, found []Finding) string {
 	fmt.Fprintf(&b, "%d gateways ran under %d claims; %d changes; %d faults:\n", len(h.Runs), len(h.Claims), len(h.Changes), len(h.Faults))
 	times := Failovers(h)
 	for _, kind := range sortedKeys(faults) {
-		fmt.Fprintf(&b, "  %4d %-34s", faults[kind], kind)
-		if t := times[kind]; len(t) > 0 {
-			fmt.Fprintf(&b, " %4d profiles elsewhere, median %5.1f s, worst %5.1f s", len(t), t[len(t)/2].Seconds(), t[len(t)-1].Seconds())
-		}
-		b.WriteByte('\n')
+		fmt.Fprintf(&b, "  %4d %s\n", faults[kind], kind)
+	}
+	b.WriteString("profiles that ran elsewhere, after\n")
+	for _, kind := range sortedKeys(times) {
+		t := times[kind]
+		fmt.Fprintf(&b, "  %-44s %4d, median %5.1f s, worst %5.1f s\n", kind, len(t), t[len(t)/2].Seconds(), t[len(t)-1].Seconds())
 	}
 	if m, ok := Margin(h); ok {
 		fmt.Fprintf(&b, "the last gateway of a claim was gone %s before the claim, or longer\n", m.Round(time.Millisecond))

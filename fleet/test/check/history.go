@@ -86,6 +86,9 @@ const (
 	killAfter = int64(1500 * time.Millisecond)
 	// failover is how long a profile may be without a gateway, beyond the lease.
 	failover = int64(2 * time.Second)
+	// election is how long etcd may take to find a leader, who then gives all leases
+	// their whole time again.
+	election = int64(3 * time.Second)
 )
 
 // Check finds what is wrong in a history, in the order of time.

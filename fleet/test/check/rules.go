@@ -131,8 +131,8 @@ func (h *History) wanted(profile string) [][2]int64 {
 // again: when etcd lost or regained a node, when the member that had the claim then
 // was hit, and when it became possible at all to run the profile.
 func (h *History) gap(profile string, from, till int64) []Finding {
-	most := int64(h.Lease) + failover
 	points := []int64{from, till}
+	elections := map[int64]bool{}
 	add := func(at int64) {
 		if at > from && at < till {
 			points = append(points, at)
@@ -143,6 +143,7 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 		case slices.Contains(h.Nodes, f.Target):
 			add(f.From)
 			add(f.Till)
+			elections[f.From], elections[f.Till] = true, true
 		case h.holds(profile, f.Target, f.From):
 			add(f.From)
 		}
@@ -155,7 +156,12 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 	slices.Sort(points)
 	var all []Finding
 	for i := 1; i < len(points); i++ {
-		if a, b := points[i-1], points[i]; b-a > most && h.able(a) {
+		a, b := points[i-1], points[i]
+		most := int64(h.Lease) + failover
+		if elections[a] {
+			most += election
+		}
+		if b-a > most && h.able(a) {
 			all = append(all, Finding{Unserved, profile, a, b, fmt.Sprintf("for %s, of %s without a gateway in all; a failover may take %s", span(a, b), span(from, till), time.Duration(most))})
 		}
 	}

@@ -29,6 +29,15 @@ func Compile(name, what string, flags ...string) (string, error) {
 	return compile(filepath.Join(root, "fleet"), filepath.Join(root, "bin/fleet-test", name), what, flags...)
 }
 
+// CompileInit compiles rlminit itself, with the flags of make build.
+func CompileInit() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	return compile(root, filepath.Join(root, "bin/fleet-test/rlminit"), "./cmd/rlminit", "-tags", "nethttpomithttp2", "-ldflags", "-E rlminit/reap/sys.entry")
+}
+
 // compile runs go build in a module, one at a time over all processes: two that
 // wrote one file would disturb each other.
 func compile(module, to, what string, flags ...string) (string, error) {

@@ -91,8 +91,11 @@ func gateway(p process) bool { return filepath.Base(p.argv[0]) == "recorder" }
 // signal signals a process; one that has ended is let be.
 func (p process) signal(s unix.Signal) { _ = unix.PidfdSendSignal(p.fd, s, nil, 0) }
 
-// processes finds some of a container's processes. None of the kind is an error, but
-// for gateways, of which a member may have none.
+// errNoProcess: a process has just ended and is about to be replaced, or a member has no
+// gateway.
+var errNoProcess = errors.New("there is no such process now")
+
+// processes finds some of a container's processes, of which there must be one.
 func (c *Container) processes(which func(process) bool) ([]process, error) {
 	first, err := c.pid()
 	if err != nil {
@@ -118,7 +121,7 @@ func (c *Container) processes(which func(process) bool) ([]process, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has no such process now", c.Name)
+		return nil, errNoProcess
 	}
 	return found, nil
 }

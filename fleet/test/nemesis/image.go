@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -34,16 +33,14 @@ func (w *World) build(spec Spec) error {
 	if _, err := cluster.Compile("rlminit-fleet", "./cmd/rlminit-fleet", flags...); err != nil {
 		return err
 	}
-	make := exec.Command("make", "-s", "build")
-	make.Dir = root
-	if out, err := make.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build rlminit: %w\n%s", err, out)
+	if _, err := cluster.CompileInit(); err != nil {
+		return err
 	}
 	context := filepath.Join(w.dir, "image")
 	if err := os.MkdirAll(filepath.Join(context, "bin"), 0o755); err != nil {
 		return fmt.Errorf("cannot build the image: %w", err)
 	}
-	for _, file := range []string{"bin/rlminit", "bin/fleet-test/rlminit-fleet", "bin/fleet-test/recorder", "bin/fleet-test/etcd"} {
+	for _, file := range []string{"bin/fleet-test/rlminit", "bin/fleet-test/rlminit-fleet", "bin/fleet-test/recorder", "bin/fleet-test/etcd"} {
 		if _, err := run("cp", filepath.Join(root, file), filepath.Join(context, "bin")); err != nil {
 			return err
 		}
@@ -72,12 +69,14 @@ const box = `version: 1
 user: app
 home: /data
 stop_timeout: 5s
+gateway:
+  command: [recorder, /recordings]
+  user: auto
+  isolation: none
 gateways:
   fleet:
     command: [recorder, /recordings]
     deadline: required
-    user: auto
-    isolation: none
     environment: {PROFILE: "${PROFILE}"}
     stop: {signal: TERM, timeout: 1s}
 services:
@@ -112,4 +111,12 @@ func writeConfiguration(dir, member string, endpoints []string, spec Spec) error
 		}
 	}
 	return nil
+}
+
+// Program is the fleet's program, as it was built for this run.
+func (w *World) Program() string { return filepath.Join(w.dir, "image/bin/rlminit-fleet") }
+
+// Configuration is a configuration by which its verbs find etcd.
+func (w *World) Configuration() string {
+	return filepath.Join(w.dir, w.Members[0].Name+".etc", "fleet.yaml")
 }

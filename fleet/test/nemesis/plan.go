@@ -65,6 +65,16 @@ func Plan(seed uint64, run time.Duration, members, nodes []string) []Step {
 	return all
 }
 
+// NeedDeadlines are faults that deadlines alone make harmless: for longer than the lease
+// nobody in the box can be told to stop a gateway.
+func NeedDeadlines(lease time.Duration, members []string) []Step {
+	const settle = 5 * time.Second
+	return []Step{
+		{Kind: "agent paused", Target: members[0], At: settle, For: lease + settle},
+		{Kind: "supervisor paused", Target: members[len(members)-1], At: settle, For: lease + settle},
+	}
+}
+
 // length is how long a fault lasts: one of a moment, none; of the others half less
 // than five seconds, and the rest up to the longest.
 func (k kind) length(luck *rand.Rand, most time.Duration) time.Duration {

@@ -38,8 +38,8 @@ func (w *World) Inflict(ctx context.Context, plan []Step, say func(format string
 	return faults, errors.Join(errs...)
 }
 
-// inflict does one fault, waits, and undoes it. A fault that there is nothing for now,
-// as a process that has just ended, is said and left out.
+// inflict does one fault, waits, and undoes it. One for which there is nothing now, as a
+// process that has just ended or a leader, is said and left out.
 func (w *World) inflict(ctx context.Context, s Step, say func(format string, args ...any)) ([]check.Fault, error) {
 	k := kindOf(s.Kind)
 	targets, err := k.targets(w, w.container(s.Target))
@@ -52,9 +52,12 @@ func (w *World) inflict(ctx context.Context, s Step, say func(format string, arg
 	for _, on := range targets {
 		from := check.Now()
 		back, err := k.do(w, on)
-		if err != nil {
+		if errors.Is(err, errNoProcess) {
 			say("left out: %s: %s: %v", s.Kind, on.Name, err)
 			continue
+		}
+		if err != nil {
+			return faults, errors.Join(fmt.Errorf("cannot do %s to %s: %w", s.Kind, on.Name, err), undoAll(undo))
 		}
 		say("%s: %s for %s", s.Kind, on.Name, s.For.Round(time.Millisecond))
 		faults = append(faults, check.Fault{Kind: s.Kind, Target: on.Name, Freezes: k.freezes, From: from})
@@ -70,6 +73,15 @@ func (w *World) inflict(ctx context.Context, s Step, say func(format string, arg
 		say("over: %s: %s", s.Kind, faults[i].Target)
 	}
 	return faults, errors.Join(errs...)
+}
+
+// undoAll undoes what was done.
+func undoAll(undo []func() error) error {
+	var errs []error
+	for _, back := range undo {
+		errs = append(errs, back())
+	}
+	return errors.Join(errs...)
 }
 
 // lanes are the steps of a plan by the group of their targets.

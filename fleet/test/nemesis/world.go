@@ -76,7 +76,31 @@ func New(ctx context.Context, dir string, spec Spec) (*World, error) {
 	if err := w.reach(ctx); err != nil {
 		return w, err
 	}
-	return w, w.startMembers(spec, subnet, pid)
+	if err := w.startMembers(spec, subnet, pid); err != nil {
+		return w, err
+	}
+	return w, w.awaitMembers(ctx)
+}
+
+// awaitMembers waits until etcd knows all members. One whose container has ended never
+// comes.
+func (w *World) awaitMembers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for ; ; time.Sleep(100 * time.Millisecond) { // between two looks at the condition
+		known, err := w.Client.Get(ctx, "/rlminit/"+fleetName+"/members/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			return fmt.Errorf("not all members came up: %w", err)
+		}
+		if known.Count == int64(len(w.Members)) {
+			return nil
+		}
+		for _, c := range w.Members {
+			if _, err := c.pid(); err != nil {
+				return fmt.Errorf("cannot start a member: %w", err)
+			}
+		}
+	}
 }
 
 // connect makes the network, with the first subnet that is free.
@@ -181,8 +205,8 @@ func (w *World) Endpoints() []string {
 // reach connects to etcd and waits for its answer.
 func (w *World) reach(ctx context.Context) (err error) {
 	w.Client, err = clientv3.New(clientv3.Config{
-		Endpoints: w.Endpoints(), Logger: zap.NewNop(), PermitWithoutStream: true,
-		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
+		Endpoints: w.Endpoints(), Logger: zap.NewNop(),
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 2 * time.Second, // gRPC takes no less
 	})
 	if err != nil {
 		return fmt.Errorf("cannot reach etcd: %w", err)
@@ -215,7 +239,7 @@ func (w *World) leader() (*Container, error) {
 
 // Logs is what a container printed.
 func (c *Container) Logs() string {
-	out, err := run("sh", "-c", "docker logs --tail 60 "+c.full+" 2>&1")
+	out, err := run("sh", "-c", "docker logs --timestamps --tail 200 "+c.full+" 2>&1")
 	if err != nil {
 		return err.Error()
 	}
