@@ -128,12 +128,15 @@ type fleet struct {
 	all     *register
 	boxes   map[string]*pretended
 	cancels map[string]func()
+	lease   time.Duration
 }
 
 const lease = 4 * time.Second
 
-func newFleet(t *testing.T, nodes, members int) *fleet {
-	f := &fleet{t: t, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}}
+func newFleet(t *testing.T, nodes, members int) *fleet { return newFleetOf(t, nodes, members, lease) }
+
+func newFleetOf(t *testing.T, nodes, members int, lease time.Duration) *fleet {
+	f := &fleet{t: t, lease: lease, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}}
 	f.store = f.open()
 	t.Cleanup(func() {
 		for _, cancel := range f.cancels {
@@ -179,7 +182,7 @@ func (f *fleet) run(name, dir string) {
 	go func() {
 		defer close(done)
 		if err := Run(ctx, Config{
-			Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(lease), Settle: int64(time.Second)}, Dir: dir, Store: st,
+			Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Dir: dir, Store: st,
 			Box: f.boxes[name], Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: 200 * time.Millisecond,
 		}); err != nil {
 			f.t.Error(err)
@@ -189,6 +192,11 @@ func (f *fleet) run(name, dir string) {
 
 // eventually waits until all profiles run, and each where right says.
 func (f *fleet) eventually(what string, profiles int, right func(name, at string) bool) time.Duration {
+	f.t.Helper()
+	return f.within(what, time.Minute, profiles, right)
+}
+
+func (f *fleet) within(what string, limit time.Duration, profiles int, right func(name, at string) bool) time.Duration {
 	f.t.Helper()
 	begun := time.Now()
 	for {
@@ -201,10 +209,10 @@ func (f *fleet) eventually(what string, profiles int, right func(name, at string
 		if good == profiles && len(where) == profiles {
 			return time.Since(begun)
 		}
-		if time.Since(begun) > time.Minute {
-			f.t.Fatalf("not within a minute: %s: %v", what, where)
+		if time.Since(begun) > limit {
+			f.t.Fatalf("not within %s: %s: %d of %d are right", limit, what, good, profiles)
 		}
-		<-time.After(10 * time.Millisecond)
+		<-time.After(time.Duration(10+profiles/200) * time.Millisecond)
 	}
 }
 
