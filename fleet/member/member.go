@@ -316,7 +316,7 @@ func (m *Member) prepare(ctx context.Context, e agent.Effect) error {
 	if err := m.Data.Restore(ctx, e.Name, e.Fence); err != nil {
 		return fmt.Errorf("cannot restore its data: %w", err)
 	}
-	return nil
+	return m.Box.Prepare(ctx, e.Name, e.Profile) // for its profile.yaml is that of its data now
 }
 
 // start starts a gateway, unless its deadline is over already.

@@ -10,6 +10,8 @@ import (
 
 	"rlminit/control"
 	"rlminit/fleet/agent"
+	"rlminit/fleet/data"
+	"rlminit/fleet/keep"
 	"rlminit/fleet/local"
 	"rlminit/fleet/member"
 	"rlminit/fleet/store"
@@ -50,11 +52,20 @@ func runAgent(ctx context.Context, o *options) error {
 	}
 	defer st.Close()
 	logger.Printf("member %s of the fleet %s, on the etcd cluster %s", s.Member, s.Store.Fleet, st.Cluster())
-	return member.Run(ctx, member.Config{
+	c := member.Config{
 		Fleet: s.Store.Fleet, Agent: s.agent(), Dir: s.dir(), Store: st, Log: logger,
 		Member: agent.Member{Weight: s.Weight, Capacity: s.Capacity, Labels: s.Labels, Version: version},
 		Box:    &local.Box{Client: control.Open()},
-	})
+	}
+	if s.Bucket != "" {
+		bucket, err := data.Open(ctx, s.Bucket)
+		if err != nil {
+			return exit(control.ExitUsage, "data.bucket: %w", err)
+		}
+		defer bucket.Close()
+		c.Data = &keep.Keeper{Data: bucket, Store: st, Client: control.Open()}
+	}
+	return member.Run(ctx, c)
 }
 
 // connect waits until etcd answers. What is wrong with it for good ends the agent.

@@ -35,6 +35,7 @@ type box struct {
 type fleet struct {
 	*testing.T
 	bin, recordings string
+	bucket          string
 	boxes           map[string]*box
 }
 
@@ -78,6 +79,9 @@ func begin(t *testing.T, members ...string) *fleet {
 	f.must(exec.Command("cp", "-R", filepath.Join(root, "bin/fleet-test"), f.bin).Run())
 	f.must(os.Mkdir(f.recordings, 0o777))
 	f.must(os.Chmod(f.recordings, 0o777))
+	f.bucket = filepath.Join(dir, "bucket")
+	f.must(os.Mkdir(f.bucket, 0o777))
+	f.must(os.Chmod(f.bucket, 0o777))
 	for _, name := range members {
 		b := &box{name: name, dir: filepath.Join(dir, name)}
 		f.boxes[name] = b
@@ -107,7 +111,7 @@ func (f *fleet) lay(b *box, endpoints []string) {
 	f.must(os.Chown(filepath.Join(b.dir, "data"), 1000, 1000))
 	text := fmt.Sprintf(configuration, f.bin, f.recordings, b.name, b.dir)
 	f.must(os.WriteFile(filepath.Join(b.dir, "rlminit.yaml"), []byte(text), 0o644))
-	text = fmt.Sprintf("name: f\nmember: %s\nlease: %s\netcd: {endpoints: [%s], timeout: 2s}\n", b.name, lease, strings.Join(endpoints, ", "))
+	text = fmt.Sprintf("name: f\nmember: %s\nlease: %s\netcd: {endpoints: [%s], timeout: 2s}\ndata: {bucket: \"file://%s\", every: 1h}\n", b.name, lease, strings.Join(endpoints, ", "), f.bucket)
 	f.must(os.WriteFile(filepath.Join(b.dir, "fleet.yaml"), []byte(text), 0o644))
 }
 
@@ -229,6 +233,11 @@ func (f *fleet) overlaps() (found []string) {
 func TestBoxes(t *testing.T) {
 	f := begin(t, "m0", "m1", "m2")
 	const n = 6
+	f.eventually("all members are there", func(map[string]string) bool {
+		var all []struct{ State string }
+		f.must(json.Unmarshal([]byte(f.does(control.ExitDone, "members", "--json")), &all))
+		return len(all) == 3
+	})
 	if code := f.apply(declared(n, "1")); code != control.ExitApplied {
 		t.Fatalf("the first apply: exit code %d", code)
 	}
@@ -243,10 +252,20 @@ func TestBoxes(t *testing.T) {
 	}
 	f.eventually("all run as before", func(w map[string]string) bool { return len(w) == n })
 
-	f.does(control.ExitDone, "move", "p0", "m1")
+	from, to := f.where()["p0"], "m1"
+	if from == to {
+		to = "m0"
+	}
+	note := filepath.Join("data/profiles/p0", "note")
+	f.must(os.WriteFile(filepath.Join(f.boxes[from].dir, note), []byte("of "+from), 0o644))
+	f.must(os.Chown(filepath.Join(f.boxes[from].dir, note), 1000, 1000))
+	f.does(control.ExitDone, "move", "p0", to)
+	if text, err := os.ReadFile(filepath.Join(f.boxes[to].dir, note)); err != nil || string(text) != "of "+from {
+		t.Errorf("the data of p0 has not come along: %q, %v", text, err)
+	}
 	f.does(control.ExitDone, "drain", "m2", "--limit", "3")
 	for name, at := range f.where() {
-		if at == "m2" || name == "p0" && at != "m1" {
+		if at == "m2" || name == "p0" && at != to {
 			t.Errorf("%s is at %s", name, at)
 		}
 	}
