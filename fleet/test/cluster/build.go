@@ -35,7 +35,7 @@ func CompileInit() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return compile(root, filepath.Join(root, "bin/fleet-test/rlminit"), "./cmd/rlminit", "-tags", "nethttpomithttp2", "-ldflags", "-E rlminit/reap/sys.entry")
+	return compile(root, filepath.Join(root, "bin/fleet-test/rlminit"), "./cmd/rlminit", "-tags", "nethttpomithttp2", "-ldflags", "-s -w -E rlminit/reap/sys.entry")
 }
 
 // compile runs go build in a module, one at a time over all processes: two that
@@ -52,7 +52,7 @@ func compile(module, to, what string, flags ...string) (string, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return "", fmt.Errorf("cannot build %s: %w", what, err)
 	}
-	args := append([]string{"build", "-trimpath", "-o", to}, flags...)
+	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", to}, flags...) // the last -ldflags counts
 	cmd := exec.Command("go", append(args, what)...)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"rlminit/fleet/test/cluster"
 )
@@ -26,11 +25,11 @@ func (w *World) build(spec Spec) error {
 	if _, err := cluster.Compile("recorder", "./test/recorder"); err != nil {
 		return err
 	}
-	var flags []string
+	name, flags := "rlminit-fleet", []string(nil)
 	if spec.NoDeadline {
-		flags = []string{"-tags", "unsafe"}
+		name, flags = "rlminit-fleet-unsafe", []string{"-tags", "unsafe"}
 	}
-	if _, err := cluster.Compile("rlminit-fleet", "./cmd/rlminit-fleet", flags...); err != nil {
+	if _, err := cluster.Compile(name, "./cmd/rlminit-fleet", flags...); err != nil {
 		return err
 	}
 	if _, err := cluster.CompileInit(); err != nil {
@@ -40,8 +39,8 @@ func (w *World) build(spec Spec) error {
 	if err := os.MkdirAll(filepath.Join(context, "bin"), 0o755); err != nil {
 		return fmt.Errorf("cannot build the image: %w", err)
 	}
-	for _, file := range []string{"bin/fleet-test/rlminit", "bin/fleet-test/rlminit-fleet", "bin/fleet-test/recorder", "bin/fleet-test/etcd"} {
-		if _, err := run("cp", filepath.Join(root, file), filepath.Join(context, "bin")); err != nil {
+	for from, to := range map[string]string{"rlminit": "rlminit", name: "rlminit-fleet", "recorder": "recorder", "etcd": "etcd"} {
+		if _, err := run("cp", filepath.Join(root, "bin/fleet-test", from), filepath.Join(context, "bin", to)); err != nil {
 			return err
 		}
 	}
@@ -81,18 +80,15 @@ gateways:
     stop: {signal: TERM, timeout: 1s}
 services:
   fleet:
-    command: [rlminit, fleet, agent, AGENT/etc/rlminit/fleet.yaml]
+    command: [rlminit, fleet, agent, /etc/rlminit/fleet.yaml]
     control: true
+    restart: {limit: 0}
 `
 
 // writeConfiguration writes a member's /etc/rlminit.
 func writeConfiguration(dir, member string, endpoints []string, spec Spec) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("cannot configure %s: %w", member, err)
-	}
-	flag := ""
-	if spec.NoDeadline {
-		flag = "--unsafe-no-deadline, "
 	}
 	// JSON is YAML.
 	fleet, err := json.Marshal(map[string]any{
@@ -103,7 +99,7 @@ func writeConfiguration(dir, member string, endpoints []string, spec Spec) error
 		return fmt.Errorf("cannot configure %s: %w", member, err)
 	}
 	for name, content := range map[string]string{
-		"rlminit.yaml": strings.Replace(box, "AGENT", flag, 1),
+		"rlminit.yaml": box,
 		"fleet.yaml":   string(fleet) + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {

@@ -23,8 +23,16 @@ func Dir() (string, error) {
 	return dir, nil
 }
 
-// Sweep removes what runs left that were killed.
+// Sweep removes what runs left that were killed. Of several runs at once one does.
 func Sweep() error {
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "rlminit-fleet.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot lock what earlier runs left: %w", err)
+	}
+	defer lock.Close() // and the lock with it
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("cannot lock what earlier runs left: %w", err)
+	}
 	var errs []error
 	for _, what := range [][2]string{{"container", "{{.ID}} {{.Label \"" + label + "\"}}"}, {"network", "{{.ID}} {{.Label \"" + label + "\"}}"}} {
 		args := []string{what[0], "ls", "--filter", "label=" + label, "--format", what[1]}
