@@ -118,6 +118,7 @@ mutants: go ## breaks the core in one place after the other, and names the fault
 .PHONY: test-fleet
 test-fleet: go ## the fleet: its agent's exploration and the faults that it must find, real etcd, members in namespaces and in Docker
 	cd fleet && $(GO) test -timeout 60m ./...
+	cd fleet/test/deploy && $(GO) test ./... # a module of its own, as the etcd of the tests is
 
 .PHONY: test-docker
 test-docker: go ## the real binary in a real Docker engine, with what an engine changes of the contract

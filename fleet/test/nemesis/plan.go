@@ -66,13 +66,15 @@ func Plan(seed uint64, run time.Duration, members, nodes []string) []Step {
 }
 
 // NeedDeadlines are faults that deadlines alone make harmless: for longer than the lease
-// nobody in the box can be told to stop a gateway.
+// a member's agent can stop no gateway. All members but the last have one, in turn: each
+// profile is on one of them now and then.
 func NeedDeadlines(lease time.Duration, members []string) []Step {
-	const settle = 5 * time.Second
-	return []Step{
-		{Kind: "agent paused", Target: members[0], At: settle, For: lease + settle},
-		{Kind: "supervisor paused", Target: members[len(members)-1], At: settle, For: lease + settle},
+	const rest = 5 * time.Second
+	var all []Step
+	for i, m := range members[:len(members)-1] {
+		all = append(all, Step{Kind: "agent paused", Target: m, At: rest + time.Duration(i)*(lease+2*rest), For: lease + rest})
 	}
+	return all
 }
 
 // length is how long a fault lasts: one of a moment, none; of the others half less
