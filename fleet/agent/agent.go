@@ -209,6 +209,9 @@ func (a *Agent) heard(c Change, before Owner) {
 		}
 		a.vacate(c.Name)
 	case *Member, *Drain:
+		if m, is := c.Value.(*Member); is && m != nil && c.Name != a.config.Member {
+			a.joined = a.now
+		}
 		for _, h := range a.held {
 			h.check = true // it may have to go, or a move of it may have become possible
 		}

@@ -16,6 +16,7 @@ type vacancies struct {
 	queue  []string // of them, those that were due at the last scan and are not claimed yet
 	scan   int64    // when they are to be looked at again; 0: now
 	epoch  int64    // of the view at the last scan
+	joined int64    // when this member heard of the last one that has come
 }
 
 // many vacancies are looked at only so often, in nanoseconds.
@@ -108,7 +109,11 @@ func (a *Agent) look() {
 		if v.epoch != a.view.Epoch {
 			v.epoch, v.due = a.view.Epoch, never
 			if rank := a.view.Rank(name, a.config.Member); rank >= 0 {
-				v.due = max(v.after, v.since+int64(rank)*a.config.Delay+a.backoff(name))
+				from := v.since
+				if rank > 0 { // a member that has just come does not claim yet
+					from = max(from, a.joined+a.config.Settle)
+				}
+				v.due = max(v.after, from+int64(rank)*a.config.Delay+a.backoff(name))
 			}
 		}
 		switch {

@@ -52,7 +52,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	conf := clientv3.Config{
 		Endpoints: c.Endpoints, Username: c.User, Password: c.Password,
 		DialTimeout: 5 * time.Second, DialKeepAliveTime: pings, DialKeepAliveTimeout: 3 * time.Second,
-		Logger: zap.NewNop(), PermitWithoutStream: true,
+		Logger: zap.NewNop(),
 	}
 	var err error
 	if conf.TLS, err = c.tls(); err != nil {
@@ -132,7 +132,7 @@ func (s *Store) check(ctx context.Context, endpoints []string) error {
 }
 
 // pings are sent so often on a connection that says nothing: etcd ends one that has them
-// more often than every 5 s (--grpc-keepalive-min-time).
+// more often than every 5 s (--grpc-keepalive-min-time), or that has them and no stream.
 const pings = 10 * time.Second
 
 // wrongError is what does not become right by itself.

@@ -273,6 +273,7 @@ func TestBoxes(t *testing.T) {
 	f.does(control.ExitDone, "rebalance", "--limit", "3")
 
 	// The agent of m1 dies; the next one takes over, and nothing is stopped.
+	f.eventually("all run", func(w map[string]string) bool { return len(w) == n })
 	before := f.fences()
 	f.inside("m1", "signal", "KILL", "fleet")
 	f.outlives("m1", check.Now()+int64(lease))
