@@ -106,7 +106,7 @@ func (k *Keeper) Save(ctx context.Context, name string, fence int64) error {
 func (k *Keeper) next() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.last = max(k.last+1, int(time.Now().UnixMilli()))
+	k.last = max(k.last+1, int(time.Now().Unix()))
 	return k.last
 }
 

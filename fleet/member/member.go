@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
 	"time"
 
 	"rlminit/fleet/agent"
@@ -46,6 +47,10 @@ type Config struct {
 	Data   Data
 	Log    *log.Logger
 	Poll   time.Duration // how often the box is asked how its gateways are; 0: 2 s
+
+	// Release: before it ends it stops all that it has, stores the data, and gives the
+	// claims back, within this time; 0: it does not.
+	Release time.Duration
 }
 
 // parallel bounds what the box is asked at once.
@@ -59,10 +64,11 @@ type Member struct {
 	inputs chan agent.Input
 	box    chan struct{} // a place for each request to the box
 	saving map[string]bool
+	told   sync.WaitGroup // effects that are carried out
 }
 
-// Run runs a member until ctx is done. It leaves everything as it is: what runs goes on
-// until its deadline, and the next agent in this box takes it over.
+// Run runs a member until ctx is done. Without Release it leaves everything as it is: what
+// runs goes on until its deadline, and the next agent in this box takes it over.
 func Run(ctx context.Context, c Config) error {
 	if c.Poll == 0 {
 		c.Poll = 2 * time.Second
@@ -76,7 +82,8 @@ func Run(ctx context.Context, c Config) error {
 		Config: c, agent: agent.New(c.Agent, nil), memory: memory,
 		inputs: make(chan agent.Input, 1024), box: make(chan struct{}, parallel), saving: map[string]bool{},
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	asked := ctx.Done()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	go c.Store.Watch(ctx, func(changes []agent.Change, whole bool, revision int64) {
 		m.send(ctx, agent.Input{Kind: agent.Changed, Changes: changes, Whole: whole, Revision: revision})
@@ -84,17 +91,24 @@ func Run(ctx context.Context, c Config) error {
 	go m.poll(ctx)
 	left := memory.read(c.Fleet, c.Agent.Member)
 	m.step(ctx, agent.Input{Kind: agent.Began, Lease: left.Lease, TTL: left.TTL, Sent: left.Sent})
-	return m.loop(ctx)
+	return m.loop(ctx, asked)
 }
 
-// loop gives the agent its inputs until ctx is done.
-func (m *Member) loop(ctx context.Context) error {
+// loop gives the agent its inputs until it is asked to end, and is ready to.
+func (m *Member) loop(ctx context.Context, asked <-chan struct{}) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	var late <-chan time.Time
+	for !m.agent.Done() {
 		select {
-		case <-ctx.Done():
-			return nil
+		case <-asked:
+			if m.Release == 0 {
+				return nil
+			}
+			asked, late = nil, time.After(m.Release)
+			m.step(ctx, agent.Input{Kind: agent.Leave})
+		case <-late:
+			return fmt.Errorf("cannot give all claims back within %s: %d are left, until the lease ends", m.Release, len(m.agent.Held()))
 		case in := <-m.inputs:
 			m.step(ctx, in)
 		case <-timer.C:
@@ -104,6 +118,8 @@ func (m *Member) loop(ctx context.Context) error {
 			timer.Reset(max(time.Duration(next-boottime()), time.Millisecond))
 		}
 	}
+	m.told.Wait() // the end of the session among it
+	return nil
 }
 
 func (m *Member) send(ctx context.Context, in agent.Input) {
@@ -128,7 +144,11 @@ func (m *Member) step(ctx context.Context, in agent.Input) {
 				go m.answer(ctx, e)
 			}
 		default:
-			go m.answer(ctx, e)
+			m.told.Add(1)
+			go func() {
+				defer m.told.Done()
+				m.answer(ctx, e)
+			}()
 		}
 	}
 	if in.Kind == agent.Saved {

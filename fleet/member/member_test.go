@@ -128,12 +128,16 @@ type fleet struct {
 	all     *register
 	boxes   map[string]*pretended
 	cancels map[string]func()
+	lease   time.Duration
+	release time.Duration
 }
 
 const lease = 4 * time.Second
 
-func newFleet(t *testing.T, nodes, members int) *fleet {
-	f := &fleet{t: t, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}}
+func newFleet(t *testing.T, nodes, members int) *fleet { return newFleetOf(t, nodes, members, lease) }
+
+func newFleetOf(t *testing.T, nodes, members int, lease time.Duration) *fleet {
+	f := &fleet{t: t, lease: lease, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}}
 	f.store = f.open()
 	t.Cleanup(func() {
 		for _, cancel := range f.cancels {
@@ -179,8 +183,8 @@ func (f *fleet) run(name, dir string) {
 	go func() {
 		defer close(done)
 		if err := Run(ctx, Config{
-			Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(lease), Settle: int64(time.Second)}, Dir: dir, Store: st,
-			Box: f.boxes[name], Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: 200 * time.Millisecond,
+			Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Dir: dir, Store: st,
+			Box: f.boxes[name], Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: 200 * time.Millisecond, Release: f.release,
 		}); err != nil {
 			f.t.Error(err)
 		}
@@ -189,6 +193,11 @@ func (f *fleet) run(name, dir string) {
 
 // eventually waits until all profiles run, and each where right says.
 func (f *fleet) eventually(what string, profiles int, right func(name, at string) bool) time.Duration {
+	f.t.Helper()
+	return f.within(what, time.Minute, profiles, right)
+}
+
+func (f *fleet) within(what string, limit time.Duration, profiles int, right func(name, at string) bool) time.Duration {
 	f.t.Helper()
 	begun := time.Now()
 	for {
@@ -201,10 +210,10 @@ func (f *fleet) eventually(what string, profiles int, right func(name, at string
 		if good == profiles && len(where) == profiles {
 			return time.Since(begun)
 		}
-		if time.Since(begun) > time.Minute {
-			f.t.Fatalf("not within a minute: %s: %v", what, where)
+		if time.Since(begun) > limit {
+			f.t.Fatalf("not within %s: %s: %d of %d are right", limit, what, good, profiles)
 		}
-		<-time.After(10 * time.Millisecond)
+		<-time.After(time.Duration(10+profiles/200) * time.Millisecond)
 	}
 }
 
@@ -317,6 +326,31 @@ func fences(b *pretended) map[string]int64 {
 		out[name] = g.fence
 	}
 	return out
+}
+
+// TestRelease ends an agent that gives back what it has: others have it long before the
+// lease is over.
+func TestRelease(t *testing.T) {
+	f := newFleetOf(t, 1, 0, 20*time.Second)
+	f.release = time.Minute
+	for _, name := range []string{"m0", "m1"} {
+		f.boxes[name] = &pretended{name: name, all: f.all, runs: map[string]*gateway{}}
+		f.run(name, t.TempDir())
+	}
+	const n = 4
+	f.declare(n)
+	f.eventually("all run", n, nil)
+	f.must(f.store.Move(t.Context(), "p0", "m0"))
+	f.eventually("p0 is at m0", n, func(name, at string) bool { return name != "p0" || at == "m0" })
+	for name, g := range f.boxes["m0"].runs {
+		t.Logf("%s is to run until %s", name, time.Duration(g.at-boottime()))
+	}
+	f.cancels["m0"]()
+	took := f.within("all run at m1", time.Minute, n, func(_, at string) bool { return at == "m1" })
+	t.Logf("after the agent has ended it took %s", took)
+	if took > 3*time.Second {
+		t.Errorf("after the agent had ended it took %s until all ran at m1", took)
+	}
 }
 
 // TestLostEtcd takes etcd away: everything ends by its deadline, and comes back with etcd.

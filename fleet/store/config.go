@@ -51,7 +51,7 @@ var oldest = [3]int{3, 5, 11}
 func Open(ctx context.Context, c Config) (*Store, error) {
 	conf := clientv3.Config{
 		Endpoints: c.Endpoints, Username: c.User, Password: c.Password,
-		DialTimeout: 5 * time.Second, DialKeepAliveTime: 3 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
+		DialTimeout: 5 * time.Second, DialKeepAliveTime: pings, DialKeepAliveTimeout: 3 * time.Second,
 		Logger: zap.NewNop(), PermitWithoutStream: true,
 	}
 	var err error
@@ -130,6 +130,10 @@ func (s *Store) check(ctx context.Context, endpoints []string) error {
 	}
 	return nil
 }
+
+// pings are sent so often on a connection that says nothing: etcd ends one that has them
+// more often than every 5 s (--grpc-keepalive-min-time).
+const pings = 10 * time.Second
 
 // wrongError is what does not become right by itself.
 type wrongError struct{ error }
