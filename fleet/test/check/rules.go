@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -162,10 +163,24 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 			most += election
 		}
 		if b-a > most && h.able(a) {
-			all = append(all, Finding{Unserved, profile, a, b, fmt.Sprintf("for %s, of %s without a gateway in all; a failover may take %s", span(a, b), span(from, till), time.Duration(most))})
+			all = append(all, Finding{Unserved, profile, a, b, fmt.Sprintf("for %s, of %s without a gateway in all; a failover may take %s; meanwhile: %s", span(a, b), span(from, till), time.Duration(most), h.during(a, b))})
 		}
 	}
 	return all
+}
+
+// during names the faults of a time.
+func (h *History) during(from, till int64) string {
+	var all []string
+	for _, f := range h.Faults {
+		if f.From < till && f.Till > from {
+			all = append(all, f.Kind+" ("+f.Target+")")
+		}
+	}
+	if len(all) == 0 {
+		return "no fault"
+	}
+	return strings.Join(all, ", ")
 }
 
 // holds says that a member had the claim of a profile at a time.
