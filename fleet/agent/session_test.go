@@ -43,3 +43,35 @@ func TestClearBeforeASession(t *testing.T) {
 		}
 	}
 }
+
+// TestClearOfOtherFences holds that an agent that takes a session over holds on to what the
+// box runs under a claim of it, and stops what runs under any other fence.
+func TestClearOfOtherFences(t *testing.T) {
+	a := New(Config{Member: "m", TTL: testTTL}, nil)
+	now := 100 * second
+	step := func(in Input) []Effect {
+		now++
+		in.Now = now
+		return append([]Effect(nil), a.Step(in)...)
+	}
+	step(Input{Kind: Began, Lease: 5, TTL: testTTL, Sent: now - second})
+	step(Input{Kind: Surveyed, Runs: []Run{{Name: "alice", Fence: 7}, {Name: "bob", Fence: 8}}})
+	effects := step(Input{Kind: Changed, Whole: true, Revision: 20, Changes: []Change{
+		{Name: "alice", Value: &Profile{}},
+		{Name: "bob", Value: &Profile{}},
+		{Name: "alice", Value: &Owner{Member: "m", Lease: 5, Fence: 9}},
+		{Name: "bob", Value: &Owner{Member: "m", Lease: 5, Fence: 8}},
+	}})
+	stopped := map[string]bool{}
+	for _, e := range effects {
+		if e.Kind == Stop {
+			stopped[e.Name] = true
+		}
+	}
+	if !stopped["alice"] || stopped["bob"] {
+		t.Errorf("alice runs under another fence than the claim's, and bob does not; stopped are %v", stopped)
+	}
+	if h := a.Held()["bob"]; h == nil || h.Phase != Running {
+		t.Errorf("bob is to go on: %+v", h)
+	}
+}
