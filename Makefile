@@ -46,6 +46,7 @@ help: ## what there is to make
 build: go ## bin/rlminit, the programs beside it, and bin/gateway for this machine, static
 	CGO_ENABLED=0 $(GO) build $(INIT_BUILD) -o bin/ ./cmd/rlminit
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway $(BESIDE)
+	cd fleet && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/rlminit-fleet
 
 .PHONY: check
 check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles, promtool, generated files
@@ -60,6 +61,7 @@ check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles,
 	@echo 'Dockerfiles'; if command -v shellcheck >/dev/null; then files=($$(git ls-files '*Dockerfile' README.md | sed "s|^|$$PWD/|")); \
 		cd tests/dockerlint; $(GO) mod verify >/dev/null; $(GO) vet .; out=$$($(GO) test -vet=off . 2>&1) || { echo "$$out"; exit 1; }; $(GO) run . "$${files[@]}"; fi
 	@echo 'tools/release'; cd tools/release; $(GO) mod verify >/dev/null; $(GO) vet ./bill
+	@echo 'fleet'; cd fleet; $(GO) mod tidy -diff; $(GO) mod verify >/dev/null; $(GO) vet ./...; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...; $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	@echo 'promtool'; if command -v promtool >/dev/null; then cd examples/metrics; \
 		out=$$({ promtool check config prometheus.yaml && promtool test rules alerts_test.yaml; } 2>&1) || { echo "$$out"; exit 1; }; fi
 	@echo 'govulncheck'; out=$$($(TOOL) govulncheck ./... 2>&1) || { \
@@ -112,6 +114,11 @@ explore: go ## every graph of three services, of four daemons without a ring, an
 .PHONY: mutants
 mutants: go ## breaks the core in one place after the other, and names the faults that its exploration does not find; ONE=PATTERN for some: half an hour
 	$(GO) run ./tests/cmd/mutants '$(ONE)'
+
+.PHONY: test-fleet
+test-fleet: go ## the fleet: its agent's exploration and the faults that it must find, real etcd, members in namespaces and in Docker
+	cd fleet && $(GO) test -timeout 60m ./...
+	cd fleet/test/deploy && $(GO) test ./... # a module of its own, as the etcd of the tests is
 
 .PHONY: test-docker
 test-docker: go ## the real binary in a real Docker engine, with what an engine changes of the contract
@@ -187,6 +194,20 @@ try: build ## the whole thing without Docker and without root, in a throw-away P
 dist: ## a release in dist/: static binaries, archives, .deb and .apk for amd64 and arm64, LICENSES, a bill of materials, SHA256SUMS
 	@rm -f dist/SHA256SUMS; $(MAKE) dist-tree ARCHS='$(ARCHS)'
 	@GO='$(GO)' VERSION='$(VERSION)' tools/release/assemble $(ARCHS)
+
+.PHONY: test-fleet-nemesis
+test-fleet-nemesis: go ## torments a fleet of five on an etcd of three in Docker, for MINUTES (3), with SEED; then the build without deadlines, in which the checker must find two gateways at once
+	cd fleet && $(GO) test -count=1 -timeout 24h -v -run '^TestNemesis$$' ./test/nemesis -args -minutes $(or $(MINUTES),3) -seed $(or $(SEED),0)
+	cd fleet && $(GO) test -count=1 -timeout 1h -v -run '^TestNemesis$$' ./test/nemesis -args -minutes 1 -no-deadline
+
+.PHONY: fleet-demo
+fleet-demo: image ## three members and an etcd of three on this machine: moves a profile, kills a member, says what it saw; KEEP=1 leaves them running
+	@rm -rf dist/fleet; mkdir -p dist/fleet; cp deploy/rlminit.yaml deploy/fleet.yaml dist/fleet; chmod 644 dist/fleet/*.yaml
+	@cd fleet && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../dist/fleet/ ./cmd/rlminit-fleet
+	@cd fleet/test/etcd && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../../dist/fleet/ .
+	@$(DOCKER) build -q -f deploy/Dockerfile --build-arg DEMO=$(IMAGE):demo -t rlminit:fleet dist/fleet
+	@printf 'FROM scratch\nCOPY etcd /\nENTRYPOINT ["/etcd"]\n' | $(DOCKER) build -q -f - -t rlminit:fleet-etcd dist/fleet
+	@DOCKER='$(DOCKER)' deploy/demo
 
 .PHONY: test-dist
 test-dist: go ## looks at what make dist has made: packages, licences, arm64 under an emulator, the .deb in a Debian container

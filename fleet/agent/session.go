@@ -1,0 +1,131 @@
+package agent
+
+// session is the lease of a member. The zero value is none.
+//
+// Invariant: if lease is not 0, etcd does not end it before sent+ttl, by its own clock,
+// unless somebody revokes it.
+type session struct {
+	lease   int64
+	ttl     int64
+	sent    int64 // when the last keep-alive that was confirmed was sent
+	from    int64 // when it began
+	adopted bool  // an agent before this one began it
+	asked   int64 // when the keep-alive was sent that is under way; 0: none is
+	said    bool  // that etcd does not answer
+
+	ended int64 // the lease before, which may be revoked once nothing runs under it
+	grant int64 // when a grant was asked for that is not answered; 0: none was
+	again int64 // not before then
+}
+
+// end is when the lease may be over, by a clock that is 1 % slow (R2).
+func (s *session) end() int64 { return s.sent + s.ttl - s.ttl/100 }
+
+// deadline is until when PID 1 may let gateways run (R1).
+func (s *session) deadline(a *Agent) int64 { return s.end() - a.config.Stop - a.config.Margin }
+
+// answer takes what etcd has said of a lease.
+func (s *session) answer(a *Agent, in Input) {
+	switch in.Kind {
+	case Granted:
+		if s.grant == 0 || s.lease != 0 {
+			s.ended = in.Lease // a late answer; nothing runs under it
+			return
+		}
+		*s = session{lease: in.Lease, ttl: in.TTL, sent: in.Sent, from: a.now}
+		a.say("the session %x begins", in.Lease)
+	case NotGranted:
+		s.grant, s.again = 0, a.now+retry
+	case Renewed:
+		s.renewed(a, in)
+	case NotRenewed:
+		if in.Lease == s.lease {
+			s.asked, s.again = 0, a.now+s.ttl/10
+			if !s.said {
+				s.said = true
+				a.say("etcd does not answer: what runs goes on until its deadline, and nothing is started: %s", in.Text)
+			}
+		}
+	case Expired:
+		if in.Lease == s.lease {
+			s.over(a, "etcd has ended it")
+		}
+	}
+}
+
+// renewed takes a keep-alive that is confirmed. One that comes when the lease may have been
+// over already does not count: a server may have renewed what it was about to end (R3).
+func (s *session) renewed(a *Agent, in Input) {
+	if in.Lease != s.lease || a.now >= s.end() {
+		return
+	}
+	s.asked = 0
+	s.sent = max(s.sent, in.Sent)
+	if s.said {
+		s.said = false
+		a.say("etcd answers again")
+	}
+	var all []Deadline
+	for _, name := range sorted(a.held) {
+		if h := a.held[name]; h.Phase == Running {
+			all = append(all, Deadline{Name: name, Fence: h.Fence, At: s.deadline(a)})
+		}
+	}
+	if len(all) > 0 {
+		a.do(Effect{Kind: Extend, Deadlines: all})
+	}
+}
+
+// over ends the session here: all that was held under it is stopped, and not released, for
+// the keys end with the lease.
+func (s *session) over(a *Agent, why string) {
+	a.say("the session %x is over: %s", s.lease, why)
+	*s = session{ended: s.lease, again: a.now}
+	for _, name := range sorted(a.held) {
+		a.held[name].lost(a)
+	}
+}
+
+// decide renews the lease, or begins another one.
+func (s *session) decide(a *Agent) {
+	switch {
+	case s.lease != 0 && a.now >= s.end():
+		s.over(a, "no keep-alive was confirmed in time")
+	case s.lease != 0 && a.leaving && a.surveyed && a.loaded && len(a.held) == 0:
+		s.over(a, "the agent is to end")
+	}
+	if s.lease == 0 {
+		s.begin(a)
+		return
+	}
+	next := max(s.sent+s.ttl/3, s.again)
+	if s.asked != 0 {
+		next = s.asked + s.ttl/3 // a keep-alive without an answer does not hold up the next
+	}
+	if a.now >= next {
+		s.asked = a.now
+		a.do(Effect{Kind: Renew, Lease: s.lease})
+		next = a.now + s.ttl/3
+	}
+	a.wake(min(next, s.end()))
+}
+
+// begin asks for a lease, once the box has said that nothing is left of what ran under
+// the one before (R4).
+func (s *session) begin(a *Agent) {
+	if !a.surveyed || len(a.held) > 0 {
+		return
+	}
+	if s.ended != 0 {
+		a.do(Effect{Kind: Revoke, Lease: s.ended})
+		s.ended = 0
+	}
+	if a.leaving {
+		return
+	}
+	if s.grant == 0 && a.now >= s.again {
+		s.grant = a.now
+		a.do(Effect{Kind: Grant})
+	}
+	a.wake(max(s.again, a.now+retry))
+}

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"testing"
+)
+
+var states = flag.Int("states", 60_000, "how many states of each small fleet are walked")
+
+// clone is a world that goes its own way from here.
+func (w *world) clone() *world {
+	c := *w
+	c.leases, c.owners, c.members, c.counts = maps.Clone(w.leases), maps.Clone(w.owners), maps.Clone(w.members), map[string]int{}
+	c.log = slices.Clip(w.log)
+	c.requests, c.late = slices.Clone(w.requests), slices.Clone(w.late)
+	c.nodes = nil
+	for _, n := range w.nodes {
+		m := *n
+		m.agent, m.runs, m.answers = n.agent.clone(), maps.Clone(n.runs), slices.Clone(n.answers)
+		c.nodes = append(c.nodes, &m)
+	}
+	return &c
+}
+
+func (a *Agent) clone() *Agent {
+	c := *a
+	view := *a.view
+	view.Members, view.Owners, view.Profiles = maps.Clone(a.view.Members), maps.Clone(a.view.Owners), maps.Clone(a.view.Profiles)
+	view.Moves, view.Drains, view.Backoffs = maps.Clone(a.view.Moves), maps.Clone(a.view.Drains), maps.Clone(a.view.Backoffs)
+	view.Reports, view.Load = maps.Clone(a.view.Reports), maps.Clone(a.view.Load)
+	c.view, c.over, c.effects, c.queue = &view, maps.Clone(a.over), nil, slices.Clone(a.queue)
+	c.held, c.vacant = map[string]*Held{}, map[string]*vacancy{}
+	for name, h := range a.held {
+		other := *h
+		c.held[name] = &other
+	}
+	for name, v := range a.vacant {
+		other := *v
+		c.vacant[name] = &other
+	}
+	return &c
+}
+
+// sum is a hash of all that decides how a world goes on. Two worlds of which one is later
+// are not the same: what a search loses by that it loses in depth alone.
+func (w *world) sum() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, w.t, w.revision, w.leases, w.owners, w.members, len(w.log))
+	for _, q := range w.requests {
+		fmt.Fprint(h, q.node, q.life, q.sent, q.effect)
+	}
+	for _, n := range w.nodes {
+		a := n.agent
+		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.scan, a.queue)
+		for _, name := range sorted(a.held) {
+			fmt.Fprint(h, *a.held[name])
+		}
+		for _, name := range sorted(a.vacant) {
+			fmt.Fprint(h, *a.vacant[name])
+		}
+	}
+	return h.Sum64()
+}
+
+// step is one thing that may happen, which may be a fault.
+type step struct {
+	fault bool
+	do    func(*world)
+}
+
+// steps are all things that may happen now.
+func (w *world) steps() (all []step) {
+	for _, by := range []int64{second, 4 * second} {
+		all = append(all, step{false, func(w *world) {
+			w.pass(by)
+			for i := range w.nodes {
+				w.tell(i, Input{Kind: Tick})
+			}
+		}})
+	}
+	for at, q := range w.requests {
+		_, said := unknown(q.effect)
+		take := func(w *world) { w.requests = slices.Delete(w.requests, at, at+1) }
+		all = append(all, step{false, func(w *world) {
+			take(w)
+			if in, answered := w.carryOut(q); answered {
+				w.answer(q, in)
+			}
+		}})
+		if !said {
+			continue
+		}
+		all = append(all, step{true, func(w *world) { // it is carried out, and the answer is lost
+			take(w)
+			w.carryOut(q)
+			w.unanswered(q)
+		}}, step{true, func(w *world) { w.unanswered(q) }}) // it may come later
+	}
+	for i, n := range w.nodes {
+		if n.heard < len(w.log) {
+			all = append(all, step{false, func(w *world) { w.hear(i, len(w.log)) }})
+		}
+		all = append(all, step{true, func(w *world) { w.begin(i) }})
+	}
+	for id, l := range w.leases {
+		if l.dying {
+			all = append(all, step{false, func(w *world) { w.expire(id) }})
+		}
+	}
+	return all
+}
+
+// TestSmallFleets walks all that can happen in small fleets with at most some faults,
+// breadth first, as far as so many states lead.
+func TestSmallFleets(t *testing.T) {
+	for _, c := range []struct{ members, profiles, faults int }{{1, 1, 3}, {2, 1, 2}, {3, 2, 1}} {
+		t.Run(fmt.Sprintf("%d members, %d profiles, %d faults", c.members, c.profiles, c.faults), func(t *testing.T) {
+			type place struct {
+				w      *world
+				faults int
+				depth  int
+			}
+			begun := newWorld(c.members, c.profiles, rules{})
+			seen := map[uint64]bool{}
+			queue := []place{{w: begun.settle()}}
+			deepest, ran := 0, 0
+			for len(queue) > 0 && len(seen) < *states {
+				p := queue[0]
+				queue[0] = place{}
+				queue = queue[1:]
+				deepest = p.depth
+				for _, s := range p.w.steps() {
+					faults := p.faults
+					if s.fault {
+						faults++
+					}
+					if faults > c.faults {
+						continue
+					}
+					next := p.w.clone()
+					s.do(next)
+					if next.failure != "" {
+						t.Fatalf("after %d steps: %s\n%s", p.depth+1, next.failure, next)
+					}
+					if sum := next.sum(); !seen[sum] {
+						seen[sum] = true
+						queue = append(queue, place{next, faults, p.depth + 1})
+						for _, n := range next.nodes {
+							ran += len(n.runs)
+						}
+					}
+				}
+			}
+			t.Logf("%d states, %d steps deep, %d gateways seen to run", len(seen), deepest, ran)
+			if ran == 0 {
+				t.Error("no gateway ran in any of them")
+			}
+		})
+	}
+}
+
+// settle lets a fleet begin without a fault, until each profile runs: the interesting
+// begins there.
+func (w *world) settle() *world {
+	for range 200 {
+		for i := range w.nodes {
+			w.hear(i, len(w.log))
+		}
+		for len(w.requests) > 0 {
+			q := w.requests[0]
+			w.requests = w.requests[1:]
+			if in, answered := w.carryOut(q); answered {
+				w.answer(q, in)
+			}
+		}
+		if w.wellServed() {
+			break
+		}
+		w.pass(unit)
+		for i := range w.nodes {
+			w.tell(i, Input{Kind: Tick})
+		}
+	}
+	return w
+}

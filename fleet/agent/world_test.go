@@ -1,0 +1,559 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// world is a model of all that a fleet is beside its agents: etcd, the boxes, the clocks
+// and the network, each as bad as SAFETY.md allows it to be, and no worse.
+//
+//   - etcd ends a lease as soon as it may; while it ends one it may still say that it has
+//     renewed it.
+//   - A request may be carried out late, also when its sender has given up or died, twice,
+//     or never; an answer may be lost.
+//   - PID 1 ends a gateway as late as it may.
+//   - The clocks of boxes run at 99 to 101 % of etcd's.
+type world struct {
+	t        int64
+	revision int64
+	leases   map[int64]lease
+	lastID   int64
+	owners   map[string]Owner
+	members  map[string]int64 // lease
+	log      []Change
+	nodes    []*node
+	requests []request
+	late     []answer
+	rules    rules
+	counts   map[string]int
+	failure  string
+}
+
+type lease struct {
+	member string
+	end    int64
+	dying  bool
+}
+
+type node struct {
+	name    string
+	rate    int64 // per cent
+	agent   *Agent
+	life    int // of the agent
+	heard   int // of the log
+	runs    map[string]run
+	memory  session // what the agent has left for the next one
+	out     bool    // etcd cannot be reached
+	frozen  bool    // the agent's process does not run
+	answers []Input
+}
+
+type run struct {
+	fence, at int64
+	ended     bool
+}
+
+type request struct {
+	node, life int
+	sent       int64 // local
+	effect     Effect
+}
+
+// answer is one that is under way.
+type answer struct {
+	to request
+	in Input
+}
+
+// rules can be broken, to see that the model finds it.
+type rules struct {
+	noDeadline bool // PID 1 does not end gateways
+	revive     bool // PID 1 starts anew what has ended, when it is told a later deadline
+	anyTime    bool // PID 1 starts a gateway whose deadline has passed
+	claimAny   bool // a claim does not ask that the key is absent
+	sentLate   bool // a keep-alive is taken as sent when its answer comes
+	releaseAny bool // a release does not compare the fence
+	drift      bool // clocks that are 10 % slow
+}
+
+const (
+	unit    = second / 2
+	testTTL = 10 * second
+)
+
+var names = []string{"alice", "bob"}
+
+func newWorld(members, profiles int, r rules) *world {
+	w := &world{leases: map[int64]lease{}, owners: map[string]Owner{}, members: map[string]int64{}, rules: r, counts: map[string]int{}, revision: 1}
+	for _, name := range names[:profiles] {
+		w.put(Change{Name: name, Value: &Profile{Revision: w.revision + 1}})
+	}
+	for i := range members {
+		n := &node{name: fmt.Sprintf("m%d", i), rate: 99 + int64(i)%3, runs: map[string]run{}}
+		if r.drift {
+			n.rate = 90 + 10*(int64(i)%2)
+		}
+		w.nodes = append(w.nodes, n)
+		w.begin(i)
+	}
+	return w
+}
+
+func (w *world) local(n *node) int64 { return 1_000*second + w.t*n.rate/100 }
+
+func (w *world) put(c Change) {
+	w.revision++
+	c.Revision = w.revision
+	w.log = append(w.log, c)
+}
+
+// begin starts the agent of a node, as after a crash of it.
+func (w *world) begin(i int) {
+	n := w.nodes[i]
+	n.life++
+	n.answers, n.frozen = nil, false
+	n.agent = New(Config{Member: n.name, TTL: testTTL, Settle: 1, Margin: 1}, nil)
+	n.heard = 0
+	w.tell(i, Input{Kind: Began, Lease: n.memory.lease, TTL: n.memory.ttl, Sent: n.memory.sent})
+}
+
+// tell gives an input to the agent of a node, and sends what it asks for.
+func (w *world) tell(i int, in Input) {
+	n := w.nodes[i]
+	in.Now = w.local(n)
+	for _, e := range n.agent.Step(in) {
+		switch e.Kind {
+		case Say, Report:
+		case Moved, Fail, Recover:
+			w.record(n, e)
+		default:
+			w.requests = append(w.requests, request{i, n.life, in.Now, e})
+		}
+	}
+	n.memory = n.agent.session
+}
+
+// record writes what is no matter of safety at once.
+func (w *world) record(n *node, e Effect) {
+	switch e.Kind {
+	case Moved:
+		w.put(Change{Name: e.Name, Gone: true, Value: (*Move)(nil)})
+	case Fail:
+		w.put(Change{Name: e.Name, Value: &Backoff{Count: e.Count, Member: n.name}})
+	case Recover:
+		w.put(Change{Name: e.Name, Gone: true, Value: (*Backoff)(nil)})
+	}
+}
+
+// pass lets time pass: leases end, and so do gateways whose deadline is over.
+func (w *world) pass(by int64) {
+	w.t += by
+	for id, l := range w.leases {
+		if w.t >= l.end {
+			l.dying = true
+			w.leases[id] = l
+		}
+	}
+	for _, n := range w.nodes {
+		for name, r := range n.runs {
+			if !w.rules.noDeadline && w.local(n) > r.at+second {
+				delete(n.runs, name)
+				w.counts["deadline"]++
+			}
+		}
+	}
+	w.check()
+}
+
+// expire removes a lease that has ended, with its keys.
+func (w *world) expire(id int64) {
+	l := w.leases[id]
+	delete(w.leases, id)
+	w.counts["expired"]++
+	if w.members[l.member] == id {
+		delete(w.members, l.member)
+		w.put(Change{Name: l.member, Gone: true, Value: (*Member)(nil)})
+	}
+	for _, name := range sorted(w.owners) {
+		if w.owners[name].Lease == id {
+			delete(w.owners, name)
+			w.put(Change{Name: name, Gone: true, Value: (*Owner)(nil)})
+		}
+	}
+	w.check()
+}
+
+// check holds the invariant: a gateway that may be alive has its claim.
+func (w *world) check() {
+	for _, n := range w.nodes {
+		for name, r := range n.runs {
+			if o := w.owners[name]; o.Fence != r.fence && w.failure == "" {
+				w.failure = fmt.Sprintf("at %d: %s runs %s under fence %d, and the claim is %+v", w.t/unit, n.name, name, r.fence, o)
+			}
+		}
+	}
+}
+
+// carryOut does what a request asks for, and returns the answer.
+func (w *world) carryOut(r request) (in Input, answered bool) {
+	n, e := w.nodes[r.node], r.effect
+	in = Input{Name: e.Name, Fence: e.Fence, Lease: e.Lease}
+	defer w.check()
+	switch e.Kind {
+	case Grant, Renew, Revoke, Claim, Release:
+		return w.etcd(r, in)
+	case Survey:
+		in.Kind = Surveyed
+		in.Runs = n.survey(w)
+	case Prepare:
+		in.Kind = Prepared
+	case Save:
+		in.Kind = Saved
+	case Start:
+		in.Kind, in.Outcome = Started, w.start(n, e)
+	case Extend:
+		in.Kind = Extended
+		for _, d := range e.Deadlines {
+			have, ok := n.runs[d.Name]
+			if !ok && w.rules.revive {
+				have, ok = run{fence: d.Fence}, true
+			}
+			if !ok || have.fence != d.Fence || w.local(n) >= have.at && !w.rules.revive {
+				in.Names = append(in.Names, d.Name)
+				continue
+			}
+			have.at = max(have.at, d.At)
+			n.runs[d.Name] = have
+		}
+	case Stop:
+		in.Kind = Stopped
+		delete(n.runs, e.Name)
+	}
+	return in, true
+}
+
+func (w *world) start(n *node, e Effect) Outcome {
+	now := w.local(n)
+	if now >= e.At && !w.rules.anyTime {
+		return Late
+	}
+	if have, ok := n.runs[e.Name]; ok && have.fence != e.Fence {
+		return Refused
+	}
+	w.counts["started"]++
+	n.runs[e.Name] = run{fence: e.Fence, at: max(e.At, n.runs[e.Name].at)}
+	return OK
+}
+
+func (n *node) survey(w *world) (out []Run) {
+	for _, name := range sorted(n.runs) {
+		out = append(out, Run{Name: name, Fence: n.runs[name].fence, Ended: n.runs[name].ended})
+	}
+	return out
+}
+
+// etcd carries out a request to it.
+func (w *world) etcd(r request, in Input) (Input, bool) {
+	n, e := w.nodes[r.node], r.effect
+	switch e.Kind {
+	case Grant:
+		w.lastID++
+		w.leases[w.lastID] = lease{member: n.name, end: w.t + testTTL}
+		w.members[n.name] = w.lastID
+		w.put(Change{Name: n.name, Value: &Member{}})
+		in.Kind, in.Lease, in.TTL, in.Sent = Granted, w.lastID, testTTL, r.sent
+	case Renew:
+		l, ok := w.leases[e.Lease]
+		if !ok {
+			in.Kind = Expired
+			return in, true
+		}
+		if !l.dying {
+			l.end = w.t + testTTL
+			w.leases[e.Lease] = l
+		}
+		in.Kind, in.Sent = Renewed, r.sent
+	case Revoke:
+		if _, ok := w.leases[e.Lease]; ok {
+			w.expire(e.Lease)
+		}
+		return in, false
+	case Claim:
+		_, alive := w.leases[e.Lease]
+		if _, has := w.owners[e.Name]; !alive || has && !w.rules.claimAny {
+			in.Kind = Taken
+			return in, true
+		}
+		o := Owner{Member: n.name, Lease: e.Lease, Fence: w.revision + 1}
+		w.owners[e.Name] = o
+		w.put(Change{Name: e.Name, Value: &o})
+		in.Kind, in.Fence = Claimed, o.Fence
+	case Release:
+		if o, ok := w.owners[e.Name]; ok && (o.Fence == e.Fence || w.rules.releaseAny) {
+			delete(w.owners, e.Name)
+			w.put(Change{Name: e.Name, Gone: true, Value: (*Owner)(nil)})
+			w.counts["released"]++
+		}
+		in.Kind = Released
+	}
+	return in, true
+}
+
+// unknown is what the driver says of a request whose answer does not come.
+func unknown(e Effect) (in Input, said bool) {
+	in = Input{Name: e.Name, Fence: e.Fence, Lease: e.Lease, Failed: true}
+	switch e.Kind {
+	case Grant:
+		in.Kind = NotGranted
+	case Renew:
+		in.Kind = NotRenewed
+	case Claim:
+		in.Kind = Unsure
+	case Release:
+		in.Kind = Released
+	case Start:
+		in.Kind, in.Outcome = Started, Lost
+	case Stop:
+		in.Kind = Stopped
+	case Save:
+		in.Kind = Saved
+	default:
+		return in, false // asked again until it is answered
+	}
+	return in, true
+}
+
+func reaches(k EffectKind) (etcd bool) {
+	return k == Grant || k == Renew || k == Revoke || k == Claim || k == Release
+}
+
+// act lets one thing happen, by chance.
+func (w *world) act(r *rand.Rand, faults bool) {
+	i := r.IntN(len(w.nodes))
+	n := w.nodes[i]
+	switch k := r.IntN(100); {
+	case k < 22:
+		w.pass([]int64{1, unit / 10, unit, unit, 2 * unit}[r.IntN(5)])
+	case k < 26 && len(w.late) > 0:
+		at := r.IntN(len(w.late))
+		late := w.late[at]
+		w.late = slices.Delete(w.late, at, at+1)
+		w.answer(late.to, late.in)
+	case k < 62 && len(w.requests) > 0:
+		w.deliver(r, faults)
+	case k < 72:
+		w.hear(i, 1+r.IntN(3))
+	case k < 85:
+		if !n.frozen {
+			w.tell(i, Input{Kind: Seen, Sent: w.local(n), Runs: n.survey(w)})
+		}
+	case k < 88:
+		for _, id := range sortedIDs(w.leases) {
+			if w.leases[id].dying {
+				w.expire(id)
+			}
+		}
+	case !faults:
+		n.out = false
+		w.thaw(i)
+	default:
+		w.fault(r, i)
+	}
+}
+
+// deliver lets something become of a request.
+func (w *world) deliver(r *rand.Rand, faults bool) {
+	at := r.IntN(len(w.requests))
+	q := w.requests[at]
+	chance := r.IntN(20)
+	if !faults {
+		chance = 19
+	}
+	_, said := unknown(q.effect)
+	switch {
+	case reaches(q.effect.Kind) && w.nodes[q.node].out, chance == 0 && said:
+		if r.IntN(2) == 0 { // else it may come through yet
+			w.requests = slices.Delete(w.requests, at, at+1)
+		}
+		w.unanswered(q)
+	case chance == 1 && said:
+		w.requests = slices.Delete(w.requests, at, at+1)
+		w.carryOut(q)
+		w.unanswered(q)
+	default:
+		if chance != 2 { // else it is carried out a second time later
+			w.requests = slices.Delete(w.requests, at, at+1)
+		}
+		if in, answered := w.carryOut(q); !answered {
+		} else if chance < 8 {
+			w.late = append(w.late, answer{q, in})
+		} else {
+			w.answer(q, in)
+		}
+	}
+}
+
+// unanswered tells the sender that there is no answer.
+func (w *world) unanswered(q request) {
+	if in, said := unknown(q.effect); said {
+		w.counts["unanswered"]++
+		w.answer(q, in)
+	}
+}
+
+// answer tells the sender, if it is still there, once it runs.
+func (w *world) answer(q request, in Input) {
+	n := w.nodes[q.node]
+	switch {
+	case q.life != n.life:
+	case n.frozen:
+		n.answers = append(n.answers, in)
+	default:
+		if w.rules.sentLate && in.Kind == Renewed {
+			in.Sent = w.local(n)
+		}
+		w.tell(q.node, in)
+	}
+}
+
+// thaw lets a frozen agent run, which then hears what has come meanwhile.
+func (w *world) thaw(i int) {
+	n := w.nodes[i]
+	n.frozen = false
+	for len(n.answers) > 0 {
+		in := n.answers[0]
+		n.answers = n.answers[1:]
+		w.tell(i, in)
+	}
+}
+
+// hear lets a node have more of what etcd says of changes.
+func (w *world) hear(i, count int) {
+	n := w.nodes[i]
+	if n.out || n.frozen {
+		return
+	}
+	if n.heard == 0 {
+		whole := NewView()
+		for _, c := range w.log {
+			whole.Apply(c)
+		}
+		n.heard = len(w.log)
+		w.tell(i, Input{Kind: Changed, Whole: true, Revision: w.revision, Changes: snapshot(whole)})
+		return
+	}
+	end := min(n.heard+count, len(w.log))
+	if end > n.heard {
+		in := Input{Kind: Changed, Changes: w.log[n.heard:end]}
+		n.heard = end
+		w.tell(i, in)
+	}
+}
+
+func snapshot(v *View) (out []Change) {
+	for name, m := range v.Members {
+		out = append(out, Change{Name: name, Value: &m})
+	}
+	for name, m := range v.Profiles {
+		out = append(out, Change{Name: name, Value: &m})
+	}
+	for name, m := range v.Owners {
+		out = append(out, Change{Name: name, Value: &m})
+	}
+	for name, m := range v.Moves {
+		out = append(out, Change{Name: name, Value: &m})
+	}
+	for name, m := range v.Drains {
+		out = append(out, Change{Name: name, Value: &m})
+	}
+	for name, m := range v.Backoffs {
+		out = append(out, Change{Name: name, Value: &m})
+	}
+	slices.SortFunc(out, func(a, b Change) int {
+		return strings.Compare(a.Name+fmt.Sprintf("%T", a.Value), b.Name+fmt.Sprintf("%T", b.Value))
+	})
+	return out
+}
+
+// fault is one of the faults that a fleet must bear.
+func (w *world) fault(r *rand.Rand, i int) {
+	n := w.nodes[i]
+	name := sorted(w.nodes[0].agent.view.Profiles)
+	switch k := r.IntN(12); {
+	case k < 2:
+		n.out = !n.out
+		w.counts["partition"]++
+	case k < 4:
+		if n.frozen {
+			w.thaw(i)
+			break
+		}
+		n.frozen = true
+		w.counts["frozen"]++
+	case k == 4:
+		w.counts["agent killed"]++
+		w.begin(i)
+	case k == 5:
+		w.counts["box killed"]++
+		n.runs, n.memory = map[string]run{}, session{}
+		w.requests = slices.DeleteFunc(w.requests, func(q request) bool { return q.node == i && !reaches(q.effect.Kind) })
+		w.begin(i)
+	case k == 6 && len(name) > 0:
+		w.counts["moved"]++
+		w.put(Change{Name: name[r.IntN(len(name))], Value: &Move{To: w.nodes[r.IntN(len(w.nodes))].name}})
+	case k == 7:
+		if r.IntN(2) == 0 {
+			w.counts["drained"]++
+			w.put(Change{Name: n.name, Value: &Drain{}})
+		} else {
+			w.put(Change{Name: n.name, Gone: true, Value: (*Drain)(nil)})
+		}
+	case k == 8 && len(name) > 0:
+		w.counts["changed"]++
+		w.put(Change{Name: name[r.IntN(len(name))], Value: &Profile{Revision: w.revision + 1}})
+	case k == 9: // a new leader: it counts each lease from the beginning
+		w.counts["leader"]++
+		for id, l := range w.leases {
+			if !l.dying {
+				l.end = w.t + testTTL
+				w.leases[id] = l
+			}
+		}
+	case k == 10 && len(n.runs) > 0: // its gateway ends
+		w.counts["crashed"]++
+		for _, name := range sorted(n.runs)[:1] {
+			have := n.runs[name]
+			have.ended = true
+			n.runs[name] = have
+			if !n.frozen {
+				w.tell(i, Input{Kind: Seen, Sent: w.local(n), Runs: []Run{{Name: name, Fence: have.fence, Ended: true}}})
+			}
+		}
+	case k == 11 && !n.out: // the watch begins anew
+		n.heard = 0
+	}
+}
+
+// String says how everything is, for a person.
+func (w *world) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "t %d owners %v leases %v members %v\n", w.t/unit, w.owners, w.leases, w.members)
+	for _, n := range w.nodes {
+		a := n.agent
+		fmt.Fprintf(&b, "%s now %d runs %v session %+v next %d loaded %v surveyed %v scan %d moves %v drains %v backoffs %v\n", n.name, w.local(n)/unit, n.runs, a.session, a.next/unit, a.loaded, a.surveyed, a.scan/unit, a.view.Moves, a.view.Drains, a.view.Backoffs)
+		for _, name := range sorted(a.held) {
+			fmt.Fprintf(&b, "  held %+v\n", *a.held[name])
+		}
+		for _, name := range sorted(a.vacant) {
+			fmt.Fprintf(&b, "  vacant %s %+v\n", name, *a.vacant[name])
+		}
+	}
+	fmt.Fprintf(&b, "requests %+v\n", w.requests)
+	return b.String()
+}
+
+func sortedIDs(m map[int64]lease) []int64 { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,80 @@
+package data
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Store is a bucket with the data of profiles. Its methods may be called from several
+// goroutines at once, but see Restore.
+type Store struct {
+	bucket bucket
+
+	// For tests: what is called before each step of a restore, and may fail; how long
+	// is waited before an attempt; what the time is.
+	step  func(what string) error
+	pause func(context.Context, time.Duration) error
+	now   func() time.Time
+}
+
+// Open opens a bucket: file:///DIRECTORY, which must exist and be the same for all
+// members, or s3://BUCKET with the options of gocloud.dev, such as
+// ?region=eu-central-1&endpoint=https://HOST&use_path_style=true&prefix=fleet/.
+// Credentials are those of the AWS variables and files. It asks nothing of the bucket.
+func Open(ctx context.Context, url string) (*Store, error) {
+	b, err := openBucket(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(b), nil
+}
+
+func newStore(b bucket) *Store {
+	return &Store{bucket: b, step: func(string) error { return nil }, pause: pause, now: time.Now}
+}
+
+// Close gives the bucket back.
+func (s *Store) Close() error { return s.bucket.close() }
+
+// Progress is told how much is done, in bytes of the archive, each time that another MB
+// is and at the end. total is 0 if it is not known; of a save it is an estimate.
+type Progress func(done, total int64)
+
+// progress calls a Progress for each MB.
+type progress struct {
+	tell        Progress // nil: nobody
+	done, total int64
+	told        int64
+}
+
+const tellEach = 1 << 20
+
+func (p *progress) add(n int) {
+	p.done += int64(n)
+	if p.done-p.told >= tellEach {
+		p.end()
+	}
+}
+
+func (p *progress) end() {
+	p.told = p.done
+	if p.tell != nil {
+		p.tell(p.done, p.total)
+	}
+}
+
+// newObject is a key that no object has had.
+func newObject(r Ref) string {
+	var random [8]byte
+	for i, v := 0, rand.Uint64(); i < len(random); i++ {
+		random[i] = byte(v >> (8 * i))
+	}
+	return r.stem() + hex.EncodeToString(random[:]) + archiveSuffix
+}
+
+func cannot(do, name string, err error) error {
+	return fmt.Errorf("cannot %s the data of %s: %w", do, name, err)
+}

@@ -1,0 +1,154 @@
+// Package keep has the data of a member's profiles follow them: it saves what lies in the
+// directory of one, and restores it where the profile runs next.
+//
+// What is current is what etcd says: data/NAME, which is written only under the claim of
+// the one who saved. A file in the directory says under which claim the data there was
+// used last, so that a profile that stays where it is keeps what is newer than the last
+// save.
+package keep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"rlminit/control"
+	"rlminit/fleet/data"
+	"rlminit/fleet/store"
+)
+
+// Keeper keeps the data of the profiles of one member.
+type Keeper struct {
+	Data   *data.Store
+	Store  *store.Store
+	Client *control.Client
+
+	mu   sync.Mutex
+	last int // the number of the latest save
+}
+
+// markName is the file that says whose the data is.
+const markName = ".rlminit-fleet.json"
+
+// mark is the claim under which the data of a directory was used last.
+type mark struct {
+	Cluster string `json:"cluster"`
+	Fence   int64  `json:"fence"`
+}
+
+// Restore puts the current data of a profile in place, unless what is there was used under
+// a claim that is as new. The gateway does not run.
+func (k *Keeper) Restore(ctx context.Context, name string, fence int64) error {
+	dir, err := k.dir(ctx, name)
+	if err != nil {
+		return err
+	}
+	text, err := k.Store.Manifest(ctx, name)
+	if err != nil {
+		return fmt.Errorf("cannot ask etcd for its data: %w", err)
+	}
+	if text != "" {
+		m, err := data.ParseManifest([]byte(text))
+		if err != nil {
+			return err
+		}
+		have, err := readMark(dir)
+		if err != nil {
+			return err
+		}
+		if have.Cluster != m.Cluster || have.Fence < m.Fence {
+			if err := k.Data.Restore(ctx, m, dir, nil); err != nil {
+				return err
+			}
+			if _, err := k.Client.Reload(ctx, control.Reload{Names: []string{name}}); err != nil {
+				return err
+			}
+		}
+	}
+	return writeMark(dir, mark{k.Store.Cluster(), fence})
+}
+
+// Save saves the data of a profile, and has etcd name it as the current one, if the claim
+// is still there.
+func (k *Keeper) Save(ctx context.Context, name string, fence int64) error {
+	dir, err := k.dir(ctx, name)
+	if err != nil {
+		return err
+	}
+	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()}, nil)
+	if err != nil {
+		return err
+	}
+	text, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	ok, err := k.Store.SetManifest(ctx, name, fence, string(text))
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return errors.New("its claim is gone")
+	}
+	if err := k.Data.Collect(ctx, name, m); err != nil {
+		return fmt.Errorf("its data is saved, and what is older cannot be dropped: %w", err)
+	}
+	return nil
+}
+
+// next numbers the saves, over restarts of the agent too.
+func (k *Keeper) next() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = max(k.last+1, int(time.Now().Unix()))
+	return k.last
+}
+
+func (k *Keeper) dir(ctx context.Context, name string) (string, error) {
+	p, err := k.Client.Profile(ctx, name)
+	return p.Dir, err
+}
+
+// readMark is the zero value where there is none, or none that can be understood.
+func readMark(dir string) (m mark, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, markName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil && json.Unmarshal(text, &m) != nil {
+		return mark{}, nil
+	}
+	return m, err
+}
+
+// writeMark is durable before it returns: it says that what lies beside it may be newer
+// than anything else.
+func writeMark(dir string, m mark) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, markName)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

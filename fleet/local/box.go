@@ -1,0 +1,233 @@
+// Package local is the box of a member: it starts, stops and asks about gateways by the
+// control socket of the rlminit that runs there.
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"rlminit/control"
+	"rlminit/fleet/agent"
+)
+
+// Box is the rlminit of this container.
+type Box struct {
+	Client *control.Client
+	// StopWait bounds how long a stop is waited for; 0: 30 s. It is asked for again.
+	StopWait time.Duration
+}
+
+// Survey is all gateways with a deadline, or that need one, of which anything is left.
+func (b *Box) Survey(ctx context.Context) ([]agent.Run, error) {
+	all, err := b.Client.Services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []agent.Run
+	for _, s := range all {
+		if s.Profile == nil || s.Deadline == nil && clear(s) {
+			continue
+		}
+		if s.Deadline == nil {
+			needs, err := b.needs(ctx, s.Name)
+			if err != nil {
+				return nil, err
+			}
+			if !needs {
+				continue
+			}
+		}
+		out = append(out, run(s))
+	}
+	return out, nil
+}
+
+// needs tells whether a service is run under a deadline only.
+func (b *Box) needs(ctx context.Context, name string) (bool, error) {
+	d, err := b.Client.Definition(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range d.Fields {
+		if f.Field == "deadline" {
+			return f.Value == "required", nil
+		}
+	}
+	return false, nil
+}
+
+// Seen is how the gateways are.
+func (b *Box) Seen(ctx context.Context) ([]agent.Run, error) {
+	all, err := b.Client.Services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []agent.Run
+	for _, s := range all {
+		if s.Profile != nil {
+			out = append(out, run(s))
+		}
+	}
+	return out, nil
+}
+
+func run(s control.Service) agent.Run {
+	r := agent.Run{Name: *s.Profile, Text: "it is " + s.State}
+	if s.Reason != nil {
+		r.Text += ": " + *s.Reason
+	}
+	if s.Deadline != nil {
+		r.Fence, _ = strconv.ParseInt(s.Deadline.Fence, 10, 64) // of another's, which is 0
+	}
+	r.Ended = s.State == "failed" || s.State == "stopped" || s.State == "exited"
+	return r
+}
+
+// clear tells whether nothing is left of a service, and nothing of it comes back by itself
+// but under a deadline.
+func clear(s control.Service) bool {
+	switch s.State {
+	case "stopped", "failed", "exited", "backoff":
+		return s.PID == nil
+	}
+	return false
+}
+
+// Prepare sees that the box has the profile with its definition, stopped.
+func (b *Box) Prepare(ctx context.Context, name string, p agent.Profile) error {
+	kind, text, err := definition(p.Text)
+	if err != nil {
+		return fmt.Errorf("cannot read its declaration: %w", err)
+	}
+	if _, err := b.Client.Profile(ctx, name); err != nil {
+		if !is(err, control.KindNoSuchName) {
+			return err
+		}
+		o, err := b.Client.CreateProfile(ctx, control.CreateProfile{Name: name, Kind: kind, Stopped: true})
+		if err != nil {
+			return err
+		}
+		if o.Problem != nil {
+			return o.Problem
+		}
+	}
+	have, err := b.Client.ProfileText(ctx, name)
+	if err != nil || have.Text == text {
+		return err
+	}
+	_, err = b.Client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: text})
+	return err
+}
+
+// definition is the profile.yaml of a declaration: what is the fleet's alone is left out.
+func definition(declared string) (kind, text string, err error) {
+	all := map[string]any{}
+	if declared != "" {
+		if err := json.Unmarshal([]byte(declared), &all); err != nil {
+			return "", "", err
+		}
+	}
+	kind, _ = all["kind"].(string)
+	delete(all, "state")
+	delete(all, "labels")
+	if len(all) == 0 {
+		return kind, "", nil
+	}
+	out, err := yaml.Marshal(all)
+	return kind, string(out), err
+}
+
+// startWait is how long a start is waited for. One that takes longer goes on.
+const startWait = 5 * time.Second
+
+// Start starts a gateway under a fence until at. It returns once it runs, or may be about to.
+func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
+	outcomes, err := b.Client.Start(ctx, name, control.Operate{
+		Deadline: &control.Deadline{AtNS: at + stretch, Fence: strconv.FormatInt(fence, 10)},
+		Wait:     &control.Wait{TimeoutMS: startWait.Milliseconds()},
+	})
+	for _, o := range outcomes {
+		if err == nil && o.Problem != nil {
+			err = o.Problem
+		}
+	}
+	if is(err, control.KindTimedOut) {
+		return nil
+	}
+	return err
+}
+
+// Extend moves deadlines on, and returns the names of those that were not moved.
+func (b *Box) Extend(ctx context.Context, all []agent.Deadline) (refused []string, err error) {
+	ask := make([]control.Deadline, len(all))
+	for i, d := range all {
+		ask[i] = control.Deadline{Name: d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At + stretch}
+	}
+	answer, err := b.Client.Prolong(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range answer.Refused {
+		i := slices.IndexFunc(ask, func(d control.Deadline) bool { return d.Name == r.Name })
+		if i < 0 || !b.lasts(ctx, ask[i]) {
+			refused = append(refused, r.Name)
+		}
+	}
+	return refused, nil
+}
+
+// lasts tells whether a gateway may run until a deadline or longer. The box refuses one
+// that is earlier than what it has, as it is when the next request has overtaken this one.
+func (b *Box) lasts(ctx context.Context, d control.Deadline) bool {
+	s, err := b.Client.Service(ctx, d.Name)
+	return err == nil && s.Deadline != nil && s.Deadline.Fence == d.Fence && s.Deadline.AtNS >= d.AtNS
+}
+
+// Stop returns nil once nothing of a gateway is left.
+func (b *Box) Stop(ctx context.Context, name string) error {
+	wait := b.StopWait
+	if wait == 0 {
+		wait = 30 * time.Second
+	}
+	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: wait.Milliseconds()}})
+	if is(err, control.KindNoSuchName) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range outcomes {
+		if o.Problem != nil {
+			return o.Problem
+		}
+		if !clear(o.Service) {
+			return fmt.Errorf("%s is %s", o.Service.Name, o.Service.State)
+		}
+	}
+	return nil
+}
+
+// Dir is the directory of a profile.
+func (b *Box) Dir(ctx context.Context, name string) (string, error) {
+	p, err := b.Client.Profile(ctx, name)
+	return p.Dir, err
+}
+
+// Answered tells whether an error is what the box has answered: then what was asked for is
+// not done. Otherwise nobody knows.
+func Answered(err error) bool {
+	var p *control.Problem
+	return errors.As(err, &p) && p.Type != "urn:rlminit:"+control.KindNoAnswer && p.Type != "urn:rlminit:"+control.KindTimedOut
+}
+
+func is(err error, kind string) bool {
+	var p *control.Problem
+	return errors.As(err, &p) && p.Type == "urn:rlminit:"+kind
+}

@@ -1,0 +1,357 @@
+// Package member runs the agent of one member: it tells the pure agent what etcd, the box
+// and the clock say, and carries out what that decides.
+//
+// One goroutine owns the agent. Each effect is carried out in a goroutine of its own, which
+// ends with an input; what is not answered is bounded by a timeout.
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"rlminit/fleet/agent"
+	"rlminit/fleet/local"
+	"rlminit/fleet/store"
+)
+
+// Box is what a member asks of its container; local.Box is one.
+type Box interface {
+	Survey(ctx context.Context) ([]agent.Run, error)
+	Seen(ctx context.Context) ([]agent.Run, error)
+	Prepare(ctx context.Context, name string, p agent.Profile) error
+	Start(ctx context.Context, name string, fence, at int64) error
+	Extend(ctx context.Context, all []agent.Deadline) (refused []string, err error)
+	Stop(ctx context.Context, name string) error
+}
+
+// Data keeps the profiles' data outside of the box; nil: nothing does.
+type Data interface {
+	// Restore puts the current data of a profile in place, if there is any newer than what
+	// is there.
+	Restore(ctx context.Context, name string, fence int64) error
+	Save(ctx context.Context, name string, fence int64) error
+}
+
+// Config is all that a member needs.
+type Config struct {
+	Fleet  string
+	Agent  agent.Config
+	Member agent.Member
+	Dir    string // where the agent leaves its session for the next one
+	Store  *store.Store
+	Box    Box
+	Data   Data
+	Log    *log.Logger
+	Poll   time.Duration // how often the box is asked how its gateways are; 0: 2 s
+
+	// Release: before it ends it stops all that it has, stores the data, and gives the
+	// claims back, within this time; 0: it does not.
+	Release time.Duration
+}
+
+// parallel bounds what the box is asked at once.
+const parallel = 32
+
+// Member is one that runs.
+type Member struct {
+	Config
+	agent  *agent.Agent
+	memory *memory
+	inputs chan agent.Input
+	box    chan struct{} // a place for each request to the box
+	saving map[string]bool
+	told   sync.WaitGroup // effects that are carried out
+}
+
+// Run runs a member until ctx is done. Without Release it leaves everything as it is: what
+// runs goes on until its deadline, and the next agent in this box takes it over.
+func Run(ctx context.Context, c Config) error {
+	if c.Poll == 0 {
+		c.Poll = 2 * time.Second
+	}
+	memory, err := openMemory(c.Dir, func() { c.Log.Print("waits for another agent of this box to end") })
+	if err != nil {
+		return err
+	}
+	defer memory.lock.Close()
+	m := &Member{
+		Config: c, agent: agent.New(c.Agent, nil), memory: memory,
+		inputs: make(chan agent.Input, 1024), box: make(chan struct{}, parallel), saving: map[string]bool{},
+	}
+	asked := ctx.Done()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	go c.Store.Watch(ctx, func(changes []agent.Change, whole bool, revision int64) {
+		m.send(ctx, agent.Input{Kind: agent.Changed, Changes: changes, Whole: whole, Revision: revision})
+	}, m.trouble())
+	go m.poll(ctx)
+	left := memory.read(c.Fleet, c.Agent.Member)
+	m.step(ctx, agent.Input{Kind: agent.Began, Lease: left.Lease, TTL: left.TTL, Sent: left.Sent})
+	return m.loop(ctx, asked)
+}
+
+// loop gives the agent its inputs until it is asked to end, and is ready to.
+func (m *Member) loop(ctx context.Context, asked <-chan struct{}) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var late <-chan time.Time
+	for !m.agent.Done() {
+		select {
+		case <-asked:
+			if m.Release == 0 {
+				return nil
+			}
+			asked, late = nil, time.After(m.Release)
+			m.step(ctx, agent.Input{Kind: agent.Leave})
+		case <-late:
+			return fmt.Errorf("cannot give all claims back within %s: %d are left, until the lease ends", m.Release, len(m.agent.Held()))
+		case in := <-m.inputs:
+			m.step(ctx, in)
+		case <-timer.C:
+			m.step(ctx, agent.Input{Kind: agent.Tick})
+		}
+		if next := m.agent.Next(); next != 0 {
+			timer.Reset(max(time.Duration(next-boottime()), time.Millisecond))
+		}
+	}
+	m.told.Wait() // the end of the session among it
+	return nil
+}
+
+func (m *Member) send(ctx context.Context, in agent.Input) {
+	select {
+	case m.inputs <- in:
+	case <-ctx.Done():
+	}
+}
+
+// step gives the agent one input, and begins what it asks for.
+func (m *Member) step(ctx context.Context, in agent.Input) {
+	in.Now = boottime()
+	effects := m.agent.Step(in)
+	m.remember()
+	for _, e := range effects {
+		switch e.Kind {
+		case agent.Say:
+			m.Log.Print(e.Text)
+		case agent.Save:
+			if !m.saving[e.Name] {
+				m.saving[e.Name] = true
+				go m.answer(ctx, e)
+			}
+		default:
+			m.told.Add(1)
+			go func() {
+				defer m.told.Done()
+				m.answer(ctx, e)
+			}()
+		}
+	}
+	if in.Kind == agent.Saved {
+		delete(m.saving, in.Name)
+	}
+}
+
+// remember leaves the session for the next agent.
+func (m *Member) remember() {
+	lease, ttl, sent := m.agent.Confirmed()
+	err := m.memory.write(remembered{Fleet: m.Fleet, Member: m.Config.Agent.Member, Lease: lease, TTL: ttl, Sent: sent})
+	if err != nil {
+		m.Log.Printf("cannot leave the session for the next agent: %v", err)
+	}
+}
+
+// trouble says that the changes cannot be followed, once, and that they can again.
+func (m *Member) trouble() func(error) {
+	said := false
+	return func(err error) {
+		switch {
+		case err != nil && !said:
+			m.Log.Printf("etcd: %v", err)
+		case err == nil && said:
+			m.Log.Print("etcd: the changes are followed again")
+		}
+		said = err != nil
+	}
+}
+
+// poll asks the box how its gateways are.
+func (m *Member) poll(ctx context.Context) {
+	tick := time.NewTicker(m.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		begun := boottime()
+		bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
+		runs, err := m.Box.Seen(bounded)
+		cancel()
+		if err == nil {
+			m.send(ctx, agent.Input{Kind: agent.Seen, Sent: begun, Runs: runs})
+		}
+	}
+}
+
+// answer carries out an effect and sends what came of it.
+func (m *Member) answer(ctx context.Context, e agent.Effect) {
+	in := agent.Input{Name: e.Name, Fence: e.Fence, Lease: e.Lease}
+	answered := true
+	switch e.Kind {
+	case agent.Grant, agent.Renew, agent.Claim, agent.Release:
+		m.askStore(ctx, e, &in)
+	case agent.Revoke, agent.Fail, agent.Recover, agent.Moved, agent.Report:
+		m.tellStore(ctx, e)
+		answered = false
+	default:
+		m.box <- struct{}{}
+		answered = m.askBox(ctx, e, &in)
+		<-m.box
+	}
+	if answered && ctx.Err() == nil {
+		m.send(ctx, in)
+	}
+}
+
+// askStore carries out what etcd answers.
+func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) {
+	sent := boottime()
+	var err error
+	switch e.Kind {
+	case agent.Grant:
+		var ttl time.Duration
+		in.Kind, in.Sent = agent.Granted, sent
+		if in.Lease, ttl, err = m.Store.Grant(ctx, m.Config.Agent.Member, m.Config.Member, time.Duration(m.Config.Agent.TTL)); err != nil {
+			in.Kind = agent.NotGranted
+			m.Log.Print(err)
+		}
+		in.TTL = int64(ttl)
+	case agent.Renew:
+		in.Kind, in.Sent = agent.Renewed, sent
+		switch err = m.Store.Renew(ctx, m.Config.Agent.Member, e.Lease); {
+		case errors.Is(err, store.ErrExpired):
+			in.Kind = agent.Expired
+		case err != nil:
+			in.Kind, in.Text = agent.NotRenewed, err.Error()
+		}
+	case agent.Claim:
+		in.Kind = agent.Claimed
+		switch in.Fence, err = m.Store.Claim(ctx, e.Name, m.Config.Agent.Member, e.Lease); {
+		case errors.Is(err, store.ErrTaken):
+			in.Kind = agent.Taken
+		case err != nil:
+			in.Kind = agent.Unsure
+		}
+	case agent.Release:
+		in.Kind, in.Failed = agent.Released, m.Store.Release(ctx, e.Name, e.Fence) != nil
+	}
+}
+
+// tellStore carries out what nobody waits for. What fails is asked for again, or is let be:
+// a lease ends by itself.
+func (m *Member) tellStore(ctx context.Context, e agent.Effect) {
+	var err error
+	switch e.Kind {
+	case agent.Revoke:
+		m.Store.Revoke(ctx, e.Lease)
+	case agent.Fail:
+		m.Log.Printf("%s: %s; it is tried again, here or elsewhere", e.Name, e.Text)
+		err = m.Store.Fail(ctx, e.Name, m.Config.Agent.Member, e.Count, e.Text)
+	case agent.Recover:
+		err = m.Store.Recover(ctx, e.Name)
+	case agent.Report:
+		err = m.Store.Report(ctx, e.Name, e.Lease, agent.Live{Fence: e.Fence, Declared: e.Revision})
+	case agent.Moved:
+		err = m.Store.Moved(ctx, e.Name, e.Revision)
+	}
+	if err != nil && ctx.Err() == nil {
+		m.Log.Printf("%s: cannot record it in etcd: %v", e.Name, err)
+	}
+}
+
+// boxTimeout bounds what the box is asked, but for a stop and for what moves data.
+const boxTimeout = 10 * time.Second
+
+// askBox carries out what the box does. It returns false if nothing can be said yet.
+func (m *Member) askBox(ctx context.Context, e agent.Effect, in *agent.Input) bool {
+	bounded, cancel := context.WithTimeout(ctx, boxTimeout)
+	defer cancel()
+	var err error
+	switch e.Kind {
+	case agent.Survey:
+		in.Kind = agent.Surveyed
+		for in.Runs, err = m.Box.Survey(ctx); err != nil; in.Runs, err = m.Box.Survey(ctx) {
+			m.Log.Printf("cannot ask the box what it has: %v", err)
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(time.Second):
+			}
+		}
+	case agent.Prepare:
+		in.Kind = agent.Prepared
+		if err = m.prepare(ctx, e); err != nil {
+			in.Failed, in.Text = true, err.Error()
+		}
+	case agent.Start:
+		in.Kind = agent.Started
+		in.Outcome, in.Text = m.start(bounded, e)
+	case agent.Extend:
+		in.Kind = agent.Extended
+		if in.Names, err = m.Box.Extend(bounded, e.Deadlines); err != nil {
+			m.Log.Printf("cannot move deadlines on: %v", err)
+			return false // with the next keep-alive
+		}
+	case agent.Stop:
+		in.Kind = agent.Stopped
+		if err = m.Box.Stop(ctx, e.Name); err != nil {
+			in.Failed = true
+			m.Log.Printf("%s: cannot be stopped: %v", e.Name, err)
+		}
+	case agent.Save:
+		in.Kind = agent.Saved
+		if m.Data != nil {
+			if err = m.Data.Save(ctx, e.Name, e.Fence); err != nil {
+				in.Failed, in.Text = true, err.Error()
+			}
+		}
+	}
+	return true
+}
+
+// prepare puts a profile in place: its definition first, which makes its directory.
+func (m *Member) prepare(ctx context.Context, e agent.Effect) error {
+	if err := m.Box.Prepare(ctx, e.Name, e.Profile); err != nil {
+		return err
+	}
+	if m.Data == nil || !e.Restore {
+		return nil
+	}
+	if err := m.Data.Restore(ctx, e.Name, e.Fence); err != nil {
+		return fmt.Errorf("cannot restore its data: %w", err)
+	}
+	return m.Box.Prepare(ctx, e.Name, e.Profile) // for its profile.yaml is that of its data now
+}
+
+// start starts a gateway, unless its deadline is over already.
+func (m *Member) start(ctx context.Context, e agent.Effect) (agent.Outcome, string) {
+	if boottime() >= e.At {
+		return agent.Late, ""
+	}
+	err := m.Box.Start(ctx, e.Name, e.Fence, e.At)
+	switch {
+	case err == nil:
+		return agent.OK, ""
+	case boottime() >= e.At:
+		return agent.Late, ""
+	case local.Answered(err):
+		return agent.Refused, err.Error()
+	}
+	return agent.Lost, err.Error()
+}

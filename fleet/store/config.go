@@ -1,0 +1,174 @@
+// Package store is what a fleet keeps in etcd: the keys, how they are read and watched, and
+// the transactions by which a member gets a lease, claims a profile and lets it go.
+//
+// It decides nothing. What is said here to have happened has happened: an answer that was
+// lost is an error of its own, ErrUnsure.
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Config says where etcd is, and whose keys are meant.
+type Config struct {
+	Fleet     string
+	Endpoints []string
+
+	CA, Cert, Key string // files; "": none
+	User          string
+	Password      string
+
+	// Timeout bounds each request; 0: 5 s.
+	Timeout time.Duration
+}
+
+// Store is a fleet's keys in one etcd.
+type Store struct {
+	client  *clientv3.Client
+	prefix  string
+	cluster uint64
+	timeout time.Duration
+}
+
+// oldest are the versions of etcd from which on a server asks, before it renews a lease,
+// whether it still leads, and takes no notice of what an old leader wants to end: older
+// ones say that a lease was renewed which another member has ended.
+var oldest = [3]int{3, 5, 11}
+
+// Open connects to etcd and refuses one that is too old. It waits until one of the
+// endpoints answers, or ctx is done.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	conf := clientv3.Config{
+		Endpoints: c.Endpoints, Username: c.User, Password: c.Password,
+		DialTimeout: 5 * time.Second, DialKeepAliveTime: pings, DialKeepAliveTimeout: 3 * time.Second,
+		Logger: zap.NewNop(),
+	}
+	var err error
+	if conf.TLS, err = c.tls(); err != nil {
+		return nil, err
+	}
+	client, err := clientv3.New(conf)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
+	}
+	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: c.Timeout}
+	if s.timeout == 0 {
+		s.timeout = 5 * time.Second
+	}
+	if err := s.check(ctx, c.Endpoints); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the connection.
+func (s *Store) Close() error { return s.client.Close() }
+
+// Cluster is the id of the etcd cluster.
+func (s *Store) Cluster() string { return fmt.Sprintf("%x", s.cluster) }
+
+func (c Config) tls() (*tls.Config, error) {
+	if c.CA == "" && c.Cert == "" {
+		return nil, nil
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, wrong("cannot read etcd.tls.ca: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, wrong("cannot use etcd.tls.ca: there is no certificate in %s", c.CA)
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, wrong("cannot use etcd.tls.cert and etcd.tls.key: %w", err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
+}
+
+// check asks every endpoint for its version. Those that do not answer are let be, as long
+// as one does: they may be down just now.
+func (s *Store) check(ctx context.Context, endpoints []string) error {
+	var last error
+	answered := false
+	for _, at := range endpoints {
+		bounded, cancel := context.WithTimeout(ctx, s.timeout)
+		status, err := s.client.Status(bounded, at)
+		cancel()
+		if err != nil {
+			last = fmt.Errorf("etcd at %s does not answer: %w", at, err)
+			continue
+		}
+		if err := checkVersion(at, status.Version); err != nil {
+			return err
+		}
+		if answered && status.Header.ClusterId != s.cluster {
+			return wrong("the etcd at %s is of another cluster than the others; correct etcd.endpoints", at)
+		}
+		s.cluster, answered = status.Header.ClusterId, true
+	}
+	if !answered {
+		return last
+	}
+	return nil
+}
+
+// pings are sent so often on a connection that says nothing: etcd ends one that has them
+// more often than every 5 s (--grpc-keepalive-min-time), or that has them and no stream.
+const pings = 10 * time.Second
+
+// wrongError is what does not become right by itself.
+type wrongError struct{ error }
+
+func wrong(format string, args ...any) error { return wrongError{fmt.Errorf(format, args...)} }
+
+// Wrong tells whether an error of Open is one that does not become right by itself.
+func Wrong(err error) bool { return errors.As(err, new(wrongError)) }
+
+func checkVersion(at, version string) error {
+	numbers, err := parseVersion(version)
+	if err != nil {
+		return wrong("cannot understand the version %q of etcd at %s", version, at)
+	}
+	for i := range oldest {
+		if numbers[i] != oldest[i] {
+			if numbers[i] < oldest[i] {
+				return wrong("etcd at %s is %s: it renews leases without asking whether it still leads; use 3.5.11, 3.6.0 or later", at, version)
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func parseVersion(version string) (out [3]int, err error) {
+	version, _, _ = strings.Cut(version, "-")
+	parts := strings.Split(version, ".")
+	if len(parts) != 3 {
+		return out, errors.New("it has not three parts")
+	}
+	for i, part := range parts {
+		if out[i], err = strconv.Atoi(part); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"rlminit/fleet/agent"
+)
+
+// Errors of a session and of a claim.
+var (
+	// ErrExpired: etcd does not know the lease any more.
+	ErrExpired = errors.New("etcd has ended the lease")
+	// ErrTaken: somebody has the claim, or the lease is over.
+	ErrTaken = errors.New("somebody has it")
+)
+
+// Grant begins a session of a member for ttl, and returns its lease and how long etcd
+// grants it. It fails while another box has the member's name.
+func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time.Duration) (lease int64, granted time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	g, err := s.client.Grant(ctx, int64(ttl/time.Second))
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot begin a session: %w", err)
+	}
+	if g.ResponseHeader.ClusterId != s.cluster {
+		return 0, 0, fmt.Errorf("etcd is another cluster than before (%x, was %s); restart the agent", g.ResponseHeader.ClusterId, s.Cluster())
+	}
+	key := s.prefix + members + name
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(g.ID))).Commit()
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("cannot begin a session: %w", err)
+	case !r.Succeeded:
+		s.Revoke(ctx, int64(g.ID))
+		return 0, 0, fmt.Errorf("the member %s is there already: an earlier session of it is not over, or another box has its name", name)
+	}
+	return int64(g.ID), time.Duration(g.TTL) * time.Second, nil
+}
+
+// Renew sends a keep-alive, and returns nil if the lease has surely been renewed by etcd's
+// leader after Renew was called.
+//
+// A member of etcd that was held up may believe that it leads and say so, while another
+// one has ended the lease. So the term in which the keep-alive was taken must still be that
+// of a linearizable read that begins after the answer: a quorum has agreed to that read in
+// the same term, so there was no other leader in between. The read must find the member's
+// key on the lease.
+func (s *Store) Renew(ctx context.Context, name string, lease int64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	answer, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(lease))
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return ErrExpired
+	case err != nil:
+		return fmt.Errorf("cannot renew the lease: %w", err)
+	case answer.TTL <= 0:
+		return ErrExpired
+	}
+	read, err := s.client.Get(ctx, s.prefix+members+name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot confirm that the lease was renewed: %w", err)
+	case len(read.Kvs) == 0 || read.Kvs[0].Lease != lease:
+		return ErrExpired
+	case read.Header.ClusterId != s.cluster || answer.ResponseHeader.ClusterId != s.cluster:
+		return fmt.Errorf("etcd is another cluster than before; restart the agent")
+	case read.Header.RaftTerm != answer.RaftTerm:
+		return fmt.Errorf("etcd's leader changed while the lease was renewed")
+	}
+	return nil
+}
+
+// Revoke ends a lease with its keys. That nobody answers is no fault: it ends by itself.
+func (s *Store) Revoke(ctx context.Context, lease int64) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	_, _ = s.client.Revoke(ctx, clientv3.LeaseID(lease))
+}
+
+// Claim makes a member the owner of a profile if it has none, and returns the fence.
+// ErrTaken says that it has one; any other error, that nobody knows.
+func (s *Store) Claim(ctx context.Context, name, member string, lease int64) (fence int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	key := s.prefix + owners + name
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, encode(owner{member}), clientv3.WithLease(clientv3.LeaseID(lease)))).
+		Else(clientv3.OpGet(key)).Commit()
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return 0, ErrTaken
+	case err != nil:
+		return s.readBack(ctx, name, lease, err)
+	case r.Succeeded:
+		return r.Header.Revision, nil
+	}
+	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && kvs[0].Lease == lease {
+		return kvs[0].CreateRevision, nil // an earlier claim whose answer was lost
+	}
+	return 0, ErrTaken
+}
+
+// readBack looks what came of a claim whose answer was lost. That it is not there proves
+// nothing: it may come yet.
+func (s *Store) readBack(ctx context.Context, name string, lease int64, why error) (int64, error) {
+	r, err := s.client.Get(ctx, s.prefix+owners+name)
+	switch {
+	case err != nil || len(r.Kvs) == 0:
+		return 0, why
+	case r.Kvs[0].Lease == lease:
+		return r.Kvs[0].CreateRevision, nil
+	}
+	return 0, ErrTaken
+}
+
+// Release deletes a claim if it still has this fence. An error says that nobody knows.
+func (s *Store) Release(ctx context.Context, name string, fence int64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	key := s.prefix + owners + name
+	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", fence)).
+		Then(clientv3.OpDelete(key), clientv3.OpDelete(s.prefix+reports+name)).Commit()
+	return err
+}

@@ -1,0 +1,101 @@
+package nemesis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"rlminit/fleet/test/check"
+)
+
+// Watcher sees the claims come and go in etcd, each of them, as soon as etcd says so.
+type Watcher struct {
+	mu     sync.Mutex
+	claims []check.Claim
+	errs   []error
+	done   chan struct{}
+}
+
+// Watch watches from the first revision on, until ctx is done. Where etcd does not
+// answer it goes on with the revision after the last that it saw.
+func (w *World) Watch(ctx context.Context) *Watcher {
+	seen := &Watcher{done: make(chan struct{})}
+	go func() {
+		defer close(seen.done)
+		next := int64(1)
+		for ctx.Err() == nil {
+			next = seen.follow(ctx, w.Client, next)
+		}
+	}()
+	return seen
+}
+
+// follow watches until the watch ends, and returns the revision to go on with.
+func (s *Watcher) follow(ctx context.Context, client *clientv3.Client, next int64) int64 {
+	// A node that has no leader ends the watch, and another one is asked.
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	prefix := "/rlminit/" + fleetName + "/owners/"
+	for answer := range client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(next), clientv3.WithPrevKV()) {
+		at := check.Now()
+		if answer.CompactRevision != 0 {
+			s.fail(fmt.Errorf("claims up to revision %d were not seen", answer.CompactRevision))
+			return answer.CompactRevision
+		}
+		for _, e := range answer.Events {
+			s.see(at, strings.TrimPrefix(string(e.Kv.Key), prefix), e)
+			next = e.Kv.ModRevision + 1
+		}
+		if answer.Err() != nil {
+			break
+		}
+	}
+	pause := time.NewTimer(50 * time.Millisecond)
+	defer pause.Stop()
+	select {
+	case <-ctx.Done():
+	case <-pause.C:
+	}
+	return next
+}
+
+// see takes down one event.
+func (s *Watcher) see(at int64, profile string, e *clientv3.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.IsCreate() {
+		var owner struct{ Member string }
+		if err := json.Unmarshal(e.Kv.Value, &owner); err != nil || owner.Member == "" {
+			s.errs = append(s.errs, fmt.Errorf("the claim of %s says %q, which is no member", profile, e.Kv.Value))
+		}
+		s.claims = append(s.claims, check.Claim{Profile: profile, Member: owner.Member, Fence: e.Kv.CreateRevision, From: at})
+		return
+	}
+	if e.Type != clientv3.EventTypeDelete || e.PrevKv == nil {
+		return
+	}
+	for i := range s.claims {
+		if c := &s.claims[i]; c.Profile == profile && c.Fence == e.PrevKv.CreateRevision && c.Till == 0 {
+			c.Till = at
+		}
+	}
+}
+
+func (s *Watcher) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errs = append(s.errs, err)
+}
+
+// Claims are those seen, and what went wrong with seeing them, once the watch has ended.
+func (s *Watcher) Claims() ([]check.Claim, []error) {
+	<-s.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims, s.errs
+}

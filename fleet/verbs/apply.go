@@ -1,0 +1,186 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+	"rlminit/fleet/agent"
+	"rlminit/fleet/store"
+)
+
+// apply is one `fleet apply`.
+type apply struct {
+	store    *store.Store
+	out      io.Writer
+	approve  string
+	rolling  int
+	timeout  time.Duration
+	steady   time.Duration
+	done     []change
+	revision map[string]int64 // of the declarations that it has written; 0: deleted
+}
+
+// applied is `fleet apply --json`.
+type applied struct {
+	Result  string   `json:"result"` // applied, unchanged, rolled_back, partly
+	Changed []string `json:"changed"`
+	Why     string   `json:"why,omitempty"`
+}
+
+func applyVerb(o *options) *cobra.Command {
+	a := &apply{revision: map[string]int64{}}
+	cmd := &cobra.Command{
+		Use:   "apply FILE --approve HASH",
+		Short: "declare the profiles of a set, and wait until they run",
+		Long: `Declares the profiles of a set, --rolling at a time, and waits until they run. If one
+cannot be started, or does not run within --timeout, the declarations of before are put
+back: exit code 8, or 7 if it was late, and 12 if somebody else has changed one of them.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, p, err := o.planned(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			a.store, a.out = st, cmd.ErrOrStderr()
+			result, err := a.run(cmd.Context(), p)
+			return errors.Join(err, o.write(cmd.OutOrStdout(), result, func(t *tabwriter.Writer) {
+				fmt.Fprintf(t, "%s: %d changed\n", result.Result, len(result.Changed))
+			}))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&a.approve, "approve", "", "the `HASH` of the plan")
+	f.IntVar(&a.rolling, "rolling", 10, "change at most `N` at a time")
+	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "how long those may take")
+	f.DurationVar(&a.steady, "steady", 5*time.Second, "how long the last of them must run")
+	return cmd
+}
+
+func (a *apply) run(ctx context.Context, p fleetPlan) (applied, error) {
+	result := applied{Result: "unchanged", Changed: []string{}}
+	switch {
+	case len(p.Changes) == 0:
+		return result, nil
+	case a.approve == "":
+		return result, exit(control.ExitNotApproved, "the plan is not approved; look at it with rlminit fleet plan, and give --approve %s", p.Hash)
+	case a.approve != p.Hash:
+		return result, exit(control.ExitNotApproved, "the plan is another one now, %s; look at it again with rlminit fleet plan", p.Hash)
+	}
+	for wave := range slices.Chunk(p.Changes, max(a.rolling, 1)) {
+		if err := a.wave(ctx, wave); err != nil {
+			return a.back(context.WithoutCancel(ctx), err)
+		}
+	}
+	if err := a.hold(ctx); err != nil {
+		return a.back(context.WithoutCancel(ctx), err)
+	}
+	result.Result = "applied"
+	for _, c := range a.done {
+		result.Changed = append(result.Changed, c.Name)
+	}
+	return result, exitError{code: control.ExitApplied}
+}
+
+// wave changes some declarations, and waits until that has come true.
+func (a *apply) wave(ctx context.Context, changes []change) error {
+	for _, c := range changes {
+		if err := a.change(ctx, c.Name, c.Action == "delete", string(c.New), c.Revision); err != nil {
+			return err
+		}
+		a.done = append(a.done, c)
+		fmt.Fprintf(a.out, "%s: %sd\n", c.Name, c.Action)
+	}
+	return until(ctx, a.store, a.timeout, func(v *agent.View) (bool, error) {
+		all := true
+		for _, c := range changes {
+			ok, err := a.right(v, c.Name)
+			if err != nil {
+				return false, err
+			}
+			all = all && ok
+		}
+		return all, nil
+	})
+}
+
+// change writes one declaration, and finds its revision.
+func (a *apply) change(ctx context.Context, name string, gone bool, text string, base int64) error {
+	var ok bool
+	var err error
+	revision := int64(0)
+	if gone {
+		ok, err = a.store.Undeclare(ctx, name, base)
+	} else {
+		ok, revision, err = a.store.Declare(ctx, name, text, base)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return exit(control.ExitExists, "somebody else has changed %s meanwhile", name)
+	}
+	a.revision[name] = revision
+	return nil
+}
+
+// right tells whether a profile is as this apply has declared it. It is an error if it
+// cannot be started, or is declared in another way now.
+func (a *apply) right(v *agent.View, name string) (bool, error) {
+	p, declared := v.Profiles[name]
+	_, owned := v.Owners[name]
+	revision := a.revision[name]
+	switch b, failed := v.Backoffs[name]; {
+	case p.Revision != revision:
+		return false, exit(control.ExitExists, "somebody else has changed %s meanwhile", name)
+	case failed && b.Revision > revision && revision != 0:
+		return false, exit(control.ExitUnhealthy, "%s cannot be started at %s: %s", name, b.Member, b.Text)
+	case !declared || p.Stopped:
+		return !owned, nil
+	}
+	return v.Runs(name), nil
+}
+
+// hold waits whether all stay as they are.
+func (a *apply) hold(ctx context.Context) error {
+	from := time.Now()
+	return until(ctx, a.store, a.timeout+a.steady, func(v *agent.View) (bool, error) {
+		for _, c := range a.done {
+			ok, err := a.right(v, c.Name)
+			if err != nil {
+				return false, err
+			}
+			if !ok {
+				from = time.Now()
+			}
+		}
+		return time.Since(from) >= a.steady, nil
+	})
+}
+
+// back puts the declarations of before back.
+func (a *apply) back(ctx context.Context, why error) (applied, error) {
+	result := applied{Result: "rolled_back", Changed: []string{}, Why: why.Error()}
+	code := control.ExitUnhealthy
+	var known exitError
+	if errors.As(why, &known) {
+		code = known.code
+	}
+	for _, c := range slices.Backward(a.done) {
+		if err := a.change(ctx, c.Name, c.Action == "create", string(c.Old), a.revision[c.Name]); err != nil {
+			fmt.Fprintf(a.out, "%s: cannot be put back: %v\n", c.Name, err)
+			result.Result, code = "partly", control.ExitPartly
+			continue
+		}
+		fmt.Fprintf(a.out, "%s: put back\n", c.Name)
+	}
+	return result, exit(code, "rolled back: %w", why)
+}
