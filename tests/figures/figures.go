@@ -109,10 +109,10 @@ func (f *Figures) add(path, name string) error {
 	return nil
 }
 
-// Aside tells whether a folder is of a program beside rlminit, rlminit-top for one, which
-// shares no process with it.
+// Aside tells whether a folder is of a program beside rlminit, rlminit-top for one, or of
+// the fleet, which is a Go module of its own: none of them shares a process with it.
 func Aside(folder string) bool {
-	return strings.HasPrefix(folder, "beside/") || strings.HasPrefix(folder, "cmd/rlminit-")
+	return strings.HasPrefix(folder, "beside/") || strings.HasPrefix(folder, "cmd/rlminit-") || strings.HasPrefix(folder, "fleet/")
 }
 
 func (s Size) plus(o Size) Size { return Size{s.Lines + o.Lines, s.Nodes + o.Nodes} }
