@@ -102,7 +102,7 @@ func convert(t *testing.T, dir string, args ...string) (m imported) {
 	t.Helper()
 	file := filepath.Join(dir, "rlminit.yaml")
 	var out, complaint bytes.Buffer
-	cmd := exec.Command(filepath.Join(ns.Programs(), "rlminit-import"), append([]string{"--json", "-o", file}, args...)...)
+	cmd := exec.Command(filepath.Join(ns.Programs(), "rlminit-import"), append([]string{"--json", "--force", "-o", file}, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()
 	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 14 {
