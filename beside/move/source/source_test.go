@@ -474,7 +474,7 @@ func TestS6(t *testing.T) {
 		"etc/s6-overlay/s6-rc.d/user/contents.d/api":     "",
 		"etc/s6-overlay/s6-rc.d/user/contents.d/lost":    "",
 		"etc/s6-overlay/s6-rc.d/api/type":                "longrun\n",
-		"etc/s6-overlay/s6-rc.d/api/run":                 "#!/command/execlineb -P\nfoo\n",
+		"etc/s6-overlay/s6-rc.d/api/run":                 "#!/command/execlineb -P\nfoo -d 3\n",
 		"etc/s6-overlay/s6-rc.d/api/notification-fd":     "3\n",
 		"etc/s6-overlay/s6-rc.d/api/dependencies.d/both": "",
 		"etc/s6-overlay/s6-rc.d/both/type":               "bundle\n",
@@ -505,6 +505,54 @@ func TestS6(t *testing.T) {
 	r.names(t, "etc/services.d/web/run:2: s6-setuidgid: ", "etc/services.d/web/finish:1: finish: ", "etc/services.d/web/log/run:2: log: ", "etc/services.d/web/mystery:1: mystery: ",
 		"etc/cont-init.d/01-a:2: /var/run/s6/container_environment: ", "etc/s6-overlay/s6-rc.d/user: user/lost: ", "etc/s6-overlay/s6-rc.d/one/down:1: down: ", "etc/s6-overlay/scripts/one:2: s6-svc: ",
 		"etc/s6-overlay/s6-rc.d/two/up:1: execlineb: ", "etc/s6-overlay/s6-rc.d/api/run:1: execlineb: ", "etc/s6-overlay/s6-rc.d/bad/type:1: bad: ")
+}
+
+// What people have in run: other programs that change the user, and that say when it is ready.
+func TestS6Words(t *testing.T) {
+	files := map[string]string{
+		"etc/s6-overlay/s6-rc.d/late/dependencies.d/legacy-services": "",
+		"etc/s6-overlay/s6-rc.d/checked/data/check":                  "#!/usr/bin/env -S with-contenv bash\ncurl -s localhost\n",
+		"etc/s6-overlay/user-bundles.d/user/contents.d/checked":      "",
+		"etc/s6-overlay/s6-rc.d/user/contents.d/asked":               "",
+		"etc/s6-overlay/user-bundles.d/user2/contents.d/late":        "",
+		"etc/services.d/old/env/LOCAL":                               "x\n",
+		"etc/services.d/old/timeout-kill":                            "60000\n",
+	}
+	for name, line := range map[string]string{
+		"checked": "exec \\\n  s6-notifyoncheck -d -n 300 -w 1000 \\\n  s6-setuidgid abc app", "asked": "exec s6-notifyoncheck -d -3 4 -c \"nc -z localhost ${PORT}\" s6-setuidgid abc app",
+		"simple": "exec s6-notifyoncheck -c'nc -z localhost 80' -d app", "silent": "exec app --port 3000", "unasked": "exec s6-notifyoncheck app",
+		"applied": "exec s6-applyuidgid -u 12 -g 13 app", "variable": `exec su-exec "${PUID}:${PGID}" app`, "chpst": "exec chpst -e /env -u www:web app", "su": `exec su -s /bin/sh www -c "app"`,
+		"setpriv": "exec setpriv --reuid=33 --regid 34 app", "sudo": "exec sudo -E -u www app", "late": "exec app",
+	} {
+		files["etc/s6-overlay/s6-rc.d/"+name+"/type"] = "longrun\n"
+		files["etc/s6-overlay/s6-rc.d/"+name+"/run"] = "#!/command/with-contenv bash\n" + line + "\n"
+		files["etc/s6-overlay/s6-rc.d/"+name+"/notification-fd"] = "3\n"
+	}
+	files["etc/services.d/old/run"] = "#!/bin/sh\nexec s6-envdir env sh -c 's6-svc -d /run/service/late'\n"
+	r := read(t, tree(t, files), ".")
+	r.holds(t, "services/checked/ready", "{exec: [bash, /etc/s6-overlay/s6-rc.d/checked/data/check], timeout: 1h}")
+	r.holds(t, "services/asked/ready", "{exec: [sh, -c, 'nc -z localhost $${PORT}'], timeout: 1h}")
+	r.holds(t, "services/simple/ready", "{exec: [nc, -z, localhost, '80'], timeout: 1h}")
+	for name, user := range map[string]string{"applied": "'12'", "chpst": "www", "su": "www", "sudo": "www", "setpriv": "'33'", "variable": "", "asked": "", "checked": ""} {
+		if user == "www" || name == "applied" || name == "setpriv" {
+			r.holds(t, "services/"+name+"/user", user)
+			r.names(t, "etc/s6-overlay/s6-rc.d/"+name+"/run:2: ")
+		}
+		if strings.Contains(r.left, "/"+name+"/run:1: root: ") {
+			t.Errorf("%s is named as root in\n%s", name, r.left)
+		}
+	}
+	r.holds(t, "user", "abc")
+	r.holds(t, "services/silent/ready", "")
+	r.holds(t, "services/unasked/ready", "")
+	r.holds(t, "services/old/after", "[asked, checked]")
+	r.holds(t, "services/late/after", "[asked, checked, old]")
+	r.holds(t, "services/late/enabled", "")
+	r.holds(t, "services/simple/enabled", "false")
+	r.holds(t, "stop_timeout", "61s")
+	r.names(t, "etc/s6-overlay/s6-rc.d/silent/notification-fd:1: notification-fd: run has no word", "etc/s6-overlay/s6-rc.d/unasked/run:2: s6-notifyoncheck: there is no data/check",
+		"etc/s6-overlay/s6-rc.d/variable/run:2: su-exec: ", "etc/s6-overlay/s6-rc.d/asked/run:2: s6-notifyoncheck -c: ", "etc/services.d/old/run:2: s6-envdir: ", "etc/services.d/old/run:2: s6-svc: ",
+		"etc/services.d/old/run:1: stop.timeout 60s: ")
 }
 
 func TestRecognise(t *testing.T) {
