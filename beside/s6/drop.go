@@ -34,6 +34,9 @@ func setuidgid(c *call) int {
 	if err != nil {
 		return c.misused()
 	}
+	if os.Geteuid() != 0 && os.Getuid() == uid && os.Getgid() == gid { // as every service is, whose script says it again
+		return c.execute(words[1:], os.Environ())
+	}
 	// The groups first: whoever is root no longer cannot change them.
 	for _, step := range []struct {
 		what string
@@ -89,6 +92,15 @@ func id(text string) (int, error) {
 		err = fmt.Errorf("no uid: %s", text)
 	}
 	return int(n), err
+}
+
+// notifyOnCheck executes a command: a service's key ready has the check, so nobody waits for
+// what s6 would be told.
+func notifyOnCheck(c *call) int {
+	if _, words, ok := c.options("d", "3sTtwnc"); ok && len(words) > 0 {
+		return c.execute(words, os.Environ())
+	}
+	return c.misused()
 }
 
 // askContenv is how long with-contenv waits for the supervisor.
