@@ -94,6 +94,15 @@ func id(text string) (int, error) {
 	return int(n), err
 }
 
+// notifyOnCheck executes a command: a service's key ready has the check, so nobody waits for
+// what s6 would be told.
+func notifyOnCheck(c *call) int {
+	if _, words, ok := c.options("d", "3sTtwnc"); ok && len(words) > 0 {
+		return c.execute(words, os.Environ())
+	}
+	return c.misused()
+}
+
 // askContenv is how long with-contenv waits for the supervisor.
 const askContenv = 3 * time.Second
 

@@ -32,13 +32,14 @@ type program struct {
 
 // programs are the commands, by name.
 var programs = map[string]program{
-	"s6-svc":       {"[ -wu | -wU | -wd | -wD | -wr | -wR ] [ -T timeout ] [ -abqhkti12pcyroduDUxOQ ] servicedir", svc},
-	"s6-svstat":    {"[ -uwNrpest | -o " + strings.Join(fieldNames(), ",") + " ] [ -n ] servicedir", svstat},
-	"s6-svok":      {"servicedir", svok},
-	"s6-svwait":    {"[ -U | -u | -d | -D | -r | -R ] [ -a | -o ] [ -t timeout ] servicedir...", svwait},
-	"s6-svscanctl": {"[ -zabhitqnN ] svscandir", svscanctl},
-	"s6-setuidgid": {"username prog...", setuidgid},
-	"with-contenv": {"prog...", withContenv},
+	"s6-svc":           {"[ -wu | -wU | -wd | -wD | -wr | -wR ] [ -T timeout ] [ -abqhkti12pcyroduDUxOQ ] servicedir", svc},
+	"s6-svstat":        {"[ -uwNrpest | -o " + strings.Join(fieldNames(), ",") + " ] [ -n ] servicedir", svstat},
+	"s6-svok":          {"servicedir", svok},
+	"s6-svwait":        {"[ -U | -u | -d | -D | -r | -R ] [ -a | -o ] [ -t timeout ] servicedir...", svwait},
+	"s6-svscanctl":     {"[ -zabhitqnN ] svscandir", svscanctl},
+	"s6-setuidgid":     {"username prog...", setuidgid},
+	"s6-notifyoncheck": {"[ -d ] [ -3 fd ] [ -s initialsleep ] [ -T globaltimeout ] [ -t localtimeout ] [ -w waitingtime ] [ -n tries ] [ -c checkprog ] prog...", notifyOnCheck},
+	"with-contenv":     {"prog...", withContenv},
 }
 
 // Names are those of the commands, sorted.
@@ -57,7 +58,7 @@ type Streams struct {
 }
 
 // Run runs the command of a name, or of a path that ends in it, and returns its exit code.
-// Known is false for another name. The two that execute a command return only if they cannot.
+// Known is false for another name. Those that execute a command return only if they cannot.
 func Run(ctx context.Context, to Streams, name string, args []string) (code int, known bool) {
 	name = filepath.Base(name)
 	p, known := programs[name]

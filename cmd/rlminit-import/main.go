@@ -22,7 +22,7 @@ import (
 )
 
 const usage = `Usage: rlminit import [--from SOURCE] [--root DIR] [--user USER] [--images FILE]
-                      [-o FILE] [--json] PATH…
+                      [-o FILE] [--force] [--json] PATH…
 
 Writes an rlminit.yaml from what runs today under another supervisor, on stdout
 or to FILE. What it could not take over it names on stderr, a line for each:
@@ -56,7 +56,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // flags are those of the command line.
 type flags struct {
 	from, root, user, out, images string
-	json                          bool
+	json, force                   bool
 }
 
 // run is the program. It returns the exit code.
@@ -68,6 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	set.StringVar(&f.root, "root", "", "the `DIR` that is the container's / (default: found by PATH, else /)")
 	set.StringVar(&f.user, "user", "", "the `USER` of services that name none (default: the one that most of the source name, else 1000:1000)")
 	set.StringVarP(&f.out, "output", "o", "", "write to `FILE`, as a whole or not at all, and not to stdout")
+	set.BoolVar(&f.force, "force", false, "let -o overwrite a FILE that has something else in it")
 	set.StringVar(&f.images, "images", "", "a `FILE` with what docker image inspect prints of a Compose file's images")
 	set.BoolVar(&f.json, "json", false, "write a JSON object with source, root, services, left and, without -o, config")
 	err := set.Parse(args)
@@ -144,7 +145,7 @@ type service struct {
 func write(f flags, tree *move.Tree, from *source.Source, plan *move.Plan, text []byte, stdout, stderr io.Writer) error {
 	left := plan.Left()
 	if f.out != "" {
-		if err := replace(f.out, text); err != nil {
+		if err := replace(f.out, text, f.force); err != nil {
 			return err
 		}
 	}
@@ -208,9 +209,15 @@ func counted(left []move.Left) map[string]int {
 	return counts
 }
 
-// replace writes a file as a whole: what was there stays until the new one is complete. A
-// configuration must be writable by its owner alone.
-func replace(path string, text []byte) (err error) {
+// replace writes a file as a whole: what was there stays until the new one is complete. What
+// a person may have written there is overwritten only with force. A configuration must be
+// writable by its owner alone.
+func replace(path string, text []byte, force bool) (err error) {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+		return nil
+	} else if !force && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("cannot write %s: something else is there; --force overwrites it, and -o with another name lets you compare", path)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".rlminit.yaml.*")
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)

@@ -14,7 +14,7 @@ import (
 )
 
 // s6Names are the commands of s6 that the program rlminit-s6 has.
-var s6Names = []string{"s6-setuidgid", "s6-svc", "s6-svok", "s6-svscanctl", "s6-svstat", "s6-svwait", "with-contenv"}
+var s6Names = []string{"s6-notifyoncheck", "s6-setuidgid", "s6-svc", "s6-svok", "s6-svscanctl", "s6-svstat", "s6-svwait", "with-contenv"}
 
 // compatLink is one that was made, or was there.
 type compatLink struct {
@@ -45,8 +45,8 @@ command that cannot be executed makes the exit code 2. As catatonit it takes -g,
 
 Where the program rlminit-s6 lies beside this binary, links to it are made too,
 named as s6's commands are: s6-svc, s6-svstat, s6-svok, s6-svwait, s6-svscanctl,
-s6-setuidgid and with-contenv. They take a path such as /run/service/NAME for
-the service NAME, as root and as the service user.
+s6-setuidgid, s6-notifyoncheck and with-contenv. They take a path such as
+/run/service/NAME for the service NAME, as root and as the service user.
 
 With --shim it makes shims instead, by the program rlminit-shim: as DIR/NAME
 root runs PATH as the service user, with the environment and the directory that

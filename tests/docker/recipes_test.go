@@ -43,7 +43,7 @@ func typeRecipe(t *testing.T, page string) {
 	}
 	// A name stands for a container, a volume, or an image, which has to have this run's name.
 	own := "rlminit-moved-" + runName
-	image := regexp.MustCompile(`(docker build -t |docker run .*)(moved-[a-z0-9]+(?::[a-z]+)?)( \.)?\n`)
+	image := regexp.MustCompile(`(docker build (?:--build-arg \S+ )?-t |docker run .*)(moved-[a-z0-9]+(?::[a-z]+)?)( \.)?\n`)
 	rename := func(s string) string {
 		s = image.ReplaceAllStringFunc(s, func(l string) string {
 			m := image.FindStringSubmatch(l)

@@ -39,6 +39,10 @@ func (r *reader) source(dir string) bool {
 		r.plan.Leave(at, nil, move.Invalid, move.Short(name), "its type is "+move.Short(`"`+kind+`"`)+", and s6-rc knows longrun, oneshot and bundle")
 		return kind != ""
 	}
+	if old := r.units[name]; old != nil && old.kind == "bundle" && kind == "bundle" && slices.Contains(given, name) {
+		old.contents = append(append(old.contents, r.names(dir, "contents")...), r.entries(dir, "contents.d")...)
+		return true
+	}
 	if r.units[name] != nil {
 		r.plan.Leave(at, nil, move.Invalid, move.Short(name), "there is another source of that name, which is taken")
 		return true
@@ -102,6 +106,10 @@ func (r *reader) compile() {
 			r.plan.Leave(move.At{File: filepath.Join(u.dir, "type"), Line: 1}, nil, move.NoEqual, move.Short(name), "rlminit has no bundles; name its services, or a pattern of their names, in rlminit start")
 		}
 		r.link(u)
+	}
+	// s6-overlay starts services.d when the bundle user is up.
+	for _, s := range r.legacy {
+		s.After = append(s.After, r.members("user", map[string]bool{})...)
 	}
 }
 
@@ -187,7 +195,7 @@ func (r *reader) unit(u *unit, starts bool) {
 		s.Comment = append(s.Comment, "the bundle user does not have it, so no boot starts it")
 	}
 	r.files(u.dir, s, u)
-	if !s.Keys.Has("user") {
+	if !r.changed[s] {
 		r.rooted(s, move.At{File: path, Line: 1})
 	}
 }
@@ -196,6 +204,13 @@ func (r *reader) unit(u *unit, starts bool) {
 func (r *reader) link(u *unit) {
 	for _, need := range u.requires {
 		switch other := r.units[need]; {
+		case u.service != nil && (need == "user" || need == "legacy-services"):
+			u.service.After = append(u.service.After, r.members("user", map[string]bool{})...)
+			for _, s := range r.legacy {
+				if need == "legacy-services" {
+					u.service.After = append(u.service.After, s.Source)
+				}
+			}
 		case other == nil && slices.Contains(given, need) || other != nil && other.kind == "bundle" && slices.Contains(given, need):
 		case other == nil:
 			r.plan.Leave(move.At{File: u.dir}, u.service, move.Missing, "dependency "+move.Short(need), "there is no such source in what was read; import it too, or it is not waited for")

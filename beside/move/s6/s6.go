@@ -19,11 +19,13 @@ import (
 type reader struct {
 	tree    *move.Tree
 	plan    *move.Plan
-	units   map[string]*unit // of s6-rc, by name
-	order   []string         // their names, as they were found
-	boots   bool             // there is a bundle user, which says what starts at boot
-	ready   []*move.Service  // those that are ready by a descriptor
-	scanned map[string]bool  // scripts that were looked at
+	units   map[string]*unit       // of s6-rc, by name
+	order   []string               // their names, as they were found
+	boots   bool                   // there is a bundle user, which says what starts at boot
+	ready   []*move.Service        // those that are ready by a descriptor
+	scanned map[string]bool        // scripts that were looked at
+	changed map[*move.Service]bool // whose scripts change the user
+	legacy  []*move.Service        // of services.d
 }
 
 // Places of an image that have something of s6-overlay's.
@@ -33,6 +35,7 @@ const (
 	placeFinish   = "etc/cont-finish.d"
 	placeFix      = "etc/fix-attrs.d"
 	placeRC       = "etc/s6-overlay/s6-rc.d"
+	placeBundles  = "etc/s6-overlay/user-bundles.d" // user and user2, since s6-overlay 3.2.3
 )
 
 // Is tells whether a directory is of s6: the root of an image with such a tree, its /etc, a
@@ -75,7 +78,7 @@ func dirs(t *move.Tree, dir string) (all []string) {
 
 // Import reads these directories into a plan.
 func Import(tree *move.Tree, paths []string, plan *move.Plan) error {
-	r := &reader{tree: tree, plan: plan, units: map[string]*unit{}, scanned: map[string]bool{}}
+	r := &reader{tree: tree, plan: plan, units: map[string]*unit{}, scanned: map[string]bool{}, changed: map[*move.Service]bool{}}
 	found := false
 	for _, path := range paths {
 		is, err := r.path(path)
@@ -109,7 +112,7 @@ func (r *reader) path(path string) (found bool, err error) {
 		for _, d := range dirs(r.tree, in(placeServices)) {
 			found = r.service(d) || found
 		}
-		for _, d := range dirs(r.tree, in(placeRC)) {
+		for _, d := range slices.Concat(dirs(r.tree, in(placeBundles)), dirs(r.tree, in(placeRC))) {
 			found = r.source(d) || found
 		}
 	}
@@ -149,7 +152,9 @@ func (r *reader) inits(dir string) (found bool) {
 		s.Keys.Drop("group")
 		s.Keys.Set("command", command).Set("on_failure", "continue").Set("timeout", "1h")
 		r.plan.Boot = append(r.plan.Boot, s)
-		r.rooted(s, at)
+		if !r.changed[s] {
+			r.rooted(s, at)
+		}
 	}
 	return found
 }

@@ -36,14 +36,7 @@ func (r *reader) script(path string, s *move.Service) []string {
 		r.plan.Leave(at, s, move.Near, filepath.Base(path), "it has no first line with an interpreter; sh runs it")
 		return []string{"sh", target}
 	}
-	direct := true
-	for len(interpreter) > 0 && (filepath.Base(interpreter[0]) == contenv || filepath.Base(interpreter[0]) == "env" && len(interpreter) > 1 && filepath.Base(interpreter[1]) == contenv) {
-		if filepath.Base(interpreter[0]) == "env" {
-			interpreter = interpreter[1:]
-		}
-		interpreter = interpreter[1:]
-		direct = false
-	}
+	interpreter, direct := withoutContenv(interpreter)
 	if len(interpreter) == 0 {
 		r.plan.Leave(at, s, move.Invalid, contenv, "it names no program after it; write #!/bin/sh")
 		return []string{"sh", target}
@@ -55,6 +48,24 @@ func (r *reader) script(path string, s *move.Service) []string {
 		return []string{target}
 	}
 	return append(move.Literals(interpreter), target)
+}
+
+// withoutContenv is what a first line names after with-contenv, which env, or env -S, may
+// start. Direct is true if there is no with-contenv in it.
+func withoutContenv(words []string) (rest []string, direct bool) {
+	direct = true
+	for {
+		after := words
+		if len(after) > 0 && filepath.Base(after[0]) == "env" {
+			if after = after[1:]; len(after) > 0 && after[0] == "-S" {
+				after = after[1:]
+			}
+		}
+		if len(after) == 0 || filepath.Base(after[0]) != contenv {
+			return words, direct
+		}
+		words, direct = after[1:], false
+	}
 }
 
 // call is a program of s6 that a script calls, and what is to be done about it.
@@ -70,12 +81,15 @@ func named(pattern string) *regexp.Regexp {
 
 // calls are looked for in each line that is no comment.
 var calls = []call{
-	{named(`s6-setuidgid|s6-applyuidgid|s6-envuidgid|su-exec|gosu|setuidgid`), move.Rights, "it needs root to change the user; the service has its user already (key user), so take the word and the user out of the line"},
+	{named(`(?:/\S*/)?s6-setuidgid`), move.Rights, "s6's own needs root to change the user, which the service is already (key user); the one of rlminit install-compat starts the program at once then, so make its links, or take the word and the user out of the line"},
+	{named(`(?:/\S*/)?(?:s6-applyuidgid|s6-envuidgid|su-exec|gosu|setuidgid|chpst|setpriv|sudo|runuser|su)`), move.Rights, "it needs root to change the user, and the service has its user already (key user); take the word, its options and the user out of the line"},
 	{named(`(?:/\S*/)?with-contenv`), move.Near, "a service has the container's variables anyway; take the word out of the line"},
-	{named(`s6-svc|s6-svstat|s6-svwait|s6-svok|s6-svlink|s6-rc`), move.Near, "it asks s6's own directories; make links of these names by rlminit install-compat, or write rlminit start, stop, status; a service that commands others needs control: true"},
+	{named(`s6-svc|s6-svstat|s6-svwait|s6-svok`), move.Near, "it asks s6's own directories; make links of these names by rlminit install-compat, or write rlminit start, stop --runtime, restart, status, wait; a service that commands others needs control: true"},
+	{named(`s6-svlink|s6-rc`), move.Near, "it asks s6's own directories; write rlminit start, stop --runtime, status; a service that commands others needs control: true"},
 	{named(`s6-svscanctl|/run/s6/basedir/bin/halt|s6-linux-init-shutdown`), move.NoEqual, "s6's own stop is not there; write rlminit shutdown in a service with control: true, or main: {exit_on: NAME}"},
-	{named(`s6-notifyoncheck`), move.Near, "it polls until the service is ready; write ready: {tcp: …} or {exec: […]}, and take it out of the line, or keep the package s6 in the image"},
-	{named(`s6-log|s6-fdholder-[a-z-]+|s6-ipcserver[a-z-]*|s6-tcpserver[a-z0-9-]*|s6-sudo[a-z]*|s6-softlimit|s6-envdir|s6-maximumtime`), move.Near, "the image must keep the package s6, which has this program"},
+	{named(`s6-notifyoncheck`), move.Near, "s6's own works under s6-supervise alone; the one of rlminit install-compat starts its program at once, and the service's key ready has the check, so make its links, or take the word and its options out of the line"},
+	{named(`s6-envdir`), move.Near, "what a directory env has is in the service's environment already; take the word and the directory out of the line, or keep the package s6 in the image for others"},
+	{named(`s6-log|s6-fdholder-[a-z-]+|s6-ipcserver[a-z-]*|s6-tcpserver[a-z0-9-]*|s6-sudo[a-z]*|s6-softlimit|s6-fghack|s6-maximumtime`), move.Near, "the image must keep the package s6, which has this program"},
 	{regexp.MustCompile(`(/run/s6/container_environment|/etc/s6-overlay/(?:env|s6-container-environment)|/var/run/s6/container_environment)`), move.NoEqual, "variables are not passed on by files there; write the key environment, or an env_file that the script writes and the services name"},
 }
 
@@ -96,24 +110,44 @@ func (r *reader) calls(path string, s *move.Service, data []byte) {
 				continue
 			}
 			said[m[1]] = true
-			if c.reason == move.Rights && takeUser(s, trimmed) {
-				s.Comment = append(s.Comment, "its user is the one that the script changes to")
+			if c.reason == move.Rights {
+				r.takeUser(s, trimmed)
 			}
 			r.plan.Leave(move.At{File: path, Line: n}, s, c.reason, m[1], c.why)
 		}
 	}
 }
 
-var changes = regexp.MustCompile(`(?:s6-setuidgid|setuidgid|su-exec|gosu)\s+["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([A-Za-z0-9_][A-Za-z0-9_.-]*))?["']?(?:\s|$)`)
+// account is a user of a command line, with a group behind a colon, or a variable, in which
+// case both are empty.
+const account = `["']?(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([A-Za-z0-9_][A-Za-z0-9_.-]*))?|\$[^\s"']*)["']?(?:\s|$)`
 
-// takeUser sets the service's user to the one that a line of its script changes to.
-func takeUser(s *move.Service, l string) bool {
-	m := changes.FindStringSubmatch(l)
-	if m == nil || m[1] == "root" || m[1] == "0" || s.Keys.Has("user") {
-		return false
+// changes are the ways in which a line changes the user.
+var changes = []*regexp.Regexp{
+	regexp.MustCompile(`(?:setuidgid|su-exec|gosu)\s+` + account),
+	regexp.MustCompile(`chpst\s(?:.*?\s)?-u\s*:?` + account),
+	regexp.MustCompile(`(?:sudo|runuser)\s(?:.*?\s)?(?:-u\s*|--user[ =])` + account),
+	regexp.MustCompile(`s6-applyuidgid\s(?:.*?\s)?-u\s*["']?(\d+)["']?(?:\s+-g\s*["']?(\d+)["']?)?\s`),
+	regexp.MustCompile(`setpriv\s(?:.*?\s)?--reuid[ =]([A-Za-z0-9_.-]+)(?:\s+--regid[ =]([A-Za-z0-9_.-]+))?\s`),
+	regexp.MustCompile(`(?:^|[\s;&|(/])su\s+(?:-s\s+\S+\s+|-[lmp]?\s+)*` + account + `(?:-s\s+\S+\s+)?-c\s`),
+}
+
+// takeUser sets the service's user to the one that a line of its script changes to. Where
+// that is a variable, it is the container's, which PUID and PGID change.
+func (r *reader) takeUser(s *move.Service, l string) {
+	for _, c := range changes {
+		m := c.FindStringSubmatch(l)
+		switch {
+		case m == nil || m[1] == "root" || m[1] == "0" || r.changed[s]:
+		case m[1] == "":
+			r.changed[s] = true
+			s.Comment = append(s.Comment, "a variable has its user, which is the container's here: PUID and PGID change that (remap)")
+		default:
+			r.changed[s] = true
+			s.Keys.Set("user", m[1]).Add("group", m[2])
+			s.Comment = append(s.Comment, "its user is the one that the script changes to")
+		}
 	}
-	s.Keys.Set("user", m[1]).Add("group", m[2])
-	return true
 }
 
 // commandLine is the command of an `up` of s6-rc: a command line of execline. Simple words

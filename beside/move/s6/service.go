@@ -44,7 +44,10 @@ func (r *reader) service(dir string) (found bool) {
 	s.Keys.Set("command", command).Set("working_dir", move.Literal(r.tree.Target(dir))) // where s6-supervise starts it
 	r.files(dir, s, nil)
 	r.logger(filepath.Join(dir, "log", "run"), s)
-	if !s.Keys.Has("user") {
+	if filepath.Base(filepath.Dir(dir)) == "services.d" {
+		r.legacy = append(r.legacy, s)
+	}
+	if !r.changed[s] {
 		r.rooted(s, move.At{File: run, Line: 1})
 	}
 	return true
@@ -182,12 +185,82 @@ func (r *reader) finish(path string, s *move.Service) {
 	r.plan.Leave(at, s, move.NoEqual, "finish", "rlminit runs nothing after a service has ended; do it at the start of run, or by a hook (key hooks) on backoff, failed and stopped")
 }
 
+// notifier is s6-notifyoncheck, which asks a program again and again until the service is
+// ready, with what follows it in its line.
+var notifier = regexp.MustCompile(`(?m)^[^#\n]*?\bs6-notifyoncheck\s+(.*)$`)
+
+// check makes what s6-notifyoncheck asks into the probe, and tells whether the script of a
+// service has it. The service's own data/check is asked, or what -c names.
+func (r *reader) check(dir, run string, s *move.Service) bool {
+	data, err := r.tree.Read(run)
+	text := strings.ReplaceAll(string(data), "\\\n", " ")
+	if first, rest, _ := strings.Cut(text, "\n"); strings.Contains(first, "execlineb") {
+		text = strings.ReplaceAll(rest, "\n", " ") // a line end is a blank there
+	}
+	m := notifier.FindStringSubmatch(text)
+	if err != nil || m == nil {
+		return false
+	}
+	at := move.At{File: run, Line: 1 + strings.Count(string(data)[:strings.Index(string(data), "s6-notifyoncheck")], "\n")}
+	path := filepath.Join(dir, "data", "check")
+	switch line := checkOption.FindStringSubmatch(m[1]); {
+	case line != nil:
+		text = strings.ReplaceAll(line[1], `\"`, `"`) + line[2] + line[3]
+		s.Keys.Sub("ready").Set("exec", checkLine(text))
+		r.plan.Leave(at, s, move.Near, "s6-notifyoncheck -c", "ready: {exec: […]} asks "+move.Short(text)+" with the service's environment, until ready.timeout; look whether that is all it needs")
+	case r.isFile(path):
+		s.Keys.Sub("ready").Set("exec", r.script(path, s))
+	default:
+		r.plan.Leave(at, s, move.Missing, "s6-notifyoncheck", "there is no data/check that it could ask; write ready: {exec: […]}, or the service is ready when its process runs")
+	}
+	return true
+}
+
+// checkOption is -c of s6-notifyoncheck and its line, behind other options.
+var checkOption = regexp.MustCompile(`^(?:-d?\s+|-d?[3sTtwn]\s*\S+\s+)*-d?c\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+))`)
+
+// checkLine is a command of a line of execline, in which a shell may have put variables.
+func checkLine(line string) []string {
+	list, err := words.Split(line)
+	switch {
+	case strings.ContainsAny(line, "{}") && !strings.Contains(line, "${") || err != nil || len(list) == 0:
+		return []string{"execlineb", "-P", "-c", move.Literal(line)}
+	case strings.Contains(line, "$"):
+		return []string{"sh", "-c", move.Literal(line)}
+	}
+	return move.Literals(list)
+}
+
+// fills tells whether the script that a service runs has a word about a descriptor.
+func (r *reader) fills(run string, fd int) bool {
+	data, err := r.tree.Read(run)
+	if err != nil || strings.HasPrefix(string(data), "\x7fELF") {
+		return err == nil
+	}
+	number := regexp.MustCompile(`(^|[^0-9A-Za-z.:/])` + strconv.Itoa(fd) + `([^0-9A-Za-z.:/]|$)`)
+	for l := range strings.Lines(string(data)) {
+		if l = strings.TrimSpace(l); !strings.HasPrefix(l, "#") && number.MatchString(l) {
+			return true
+		}
+	}
+	return false
+}
+
 // descriptor makes a service ready when it writes to a descriptor. rlminit knows sd_notify
 // and probes alone: the descriptor is a file, and the probe waits until something is in it.
 func (r *reader) descriptor(path string, s *move.Service) {
+	dir := filepath.Dir(path)
+	run := filepath.Join(dir, "run")
+	if r.check(dir, run, s) {
+		return
+	}
 	fd, err := strconv.Atoi(r.word(path))
 	if err != nil || fd < 3 || fd > 9 {
 		r.plan.Leave(move.At{File: path, Line: 1}, s, move.NoEqual, "notification-fd", move.Short(r.word(path))+" is no descriptor from 3 to 9, which are those that a shell can open; write ready: {…} with a probe")
+		return
+	}
+	if !r.fills(run, fd) {
+		r.plan.Leave(move.At{File: path, Line: 1}, s, move.Near, "notification-fd", "run has no word about the descriptor "+strconv.Itoa(fd)+", so the service is ready when its process runs; write ready: {tcp: …} or {exec: […]}")
 		return
 	}
 	s.Keys.Set("fd", fd)
@@ -217,9 +290,6 @@ func (r *reader) readiness() {
 		n := strconv.Itoa(fd)
 		s.Keys.Set("command", append([]string{"sh", "-c", `f=$$1; shift; rm -f "$$f"; exec ` + n + `>"$$f"; exec "$$@"`, "sh", file}, command...))
 		s.Keys.Sub("ready").Set("exec", []string{"test", "-s", file})
-		if !s.Keys.Sub("ready").Has("timeout") {
-			s.Keys.Sub("ready").Set("timeout", "1h") // s6 waits for ever
-		}
 		s.Comment = append(s.Comment, "its descriptor "+n+", by which it says that it is ready, is a file that the probe looks at")
 	}
 	if len(made) > 0 {
@@ -228,8 +298,11 @@ func (r *reader) readiness() {
 		r.plan.Top.Set("dirs", append([]*move.Map{top}, made...))
 	}
 	for _, s := range r.plan.Services {
-		if ready, is := s.Keys.Get("ready").(*move.Map); is && !ready.Has("exec") {
+		switch ready, is := s.Keys.Get("ready").(*move.Map); {
+		case is && !ready.Has("exec"):
 			s.Keys.Drop("ready") // a timeout alone: nothing says when it is ready
+		case is && !ready.Has("timeout"):
+			ready.Set("timeout", "1h") // s6 waits for ever
 		}
 	}
 }

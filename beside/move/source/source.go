@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"rlminit/beside/move"
 	"rlminit/beside/move/compose"
@@ -23,21 +24,22 @@ type Source struct {
 	isFile func(path string, data []byte) bool // tells whether a file is of this source
 	isDir  func(t *move.Tree, dir string) bool // the same of a directory; nil: if inside has something of it
 	read   func(t *move.Tree, paths []string, p *move.Plan) error
-	inside []string // patterns of files that are meant where a directory is named; nil: the directory is
+	inside []string      // patterns of files that are meant where a directory is named; nil: the directory is
+	stop   time.Duration // how long a service may take to stop where nobody has said so
 }
 
 // sources are in the order in which they are asked whether a path is theirs.
 var sources = []Source{
-	{Name: "s6", isDir: s6.Is, read: s6.Import},
+	{Name: "s6", isDir: s6.Is, read: s6.Import, stop: 5 * time.Second},
 	{
-		Name: "supervisord", isFile: isSupervisord, read: supervisord.Import,
+		Name: "supervisord", isFile: isSupervisord, read: supervisord.Import, stop: 10 * time.Second,
 		inside: []string{"supervisord.conf", "etc/supervisord.conf", "etc/supervisor/supervisord.conf", "conf.d/*.conf", "*.ini"},
 	},
 	{
-		Name: "compose", isFile: isCompose, read: compose.Import,
+		Name: "compose", isFile: isCompose, read: compose.Import, stop: 10 * time.Second,
 		inside: []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"},
 	},
-	{Name: "systemd", isFile: systemd.IsFile, isDir: systemd.Is, read: systemd.Import},
+	{Name: "systemd", isFile: systemd.IsFile, isDir: systemd.Is, read: systemd.Import, stop: 90 * time.Second},
 	{Name: "procfile", isFile: procfile.Is, read: procfile.Import, inside: []string{"Procfile"}},
 }
 
@@ -92,6 +94,7 @@ func (s *Source) Read(t *move.Tree, paths []string) (*move.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot import: %w", err)
 	}
+	plan.Defaults(s.stop)
 	return plan, nil
 }
 

@@ -181,12 +181,12 @@ priority=1
 	r.holds(t, "user", "www")
 	r.holds(t, "environment", `{A: "1", B: two words}`)
 	r.holds(t, "services/web_00/command", `[/usr/bin/web, --dir, /etc/supervisor/conf.d/x y, --home, '${HOME:-}', --rate, 100%, --more, Web]`)
-	r.holds(t, "services/web_01/environment", `{K: "a,b;c", L: "2"}`)
+	r.holds(t, "services/web_01/environment", `{SUPERVISOR_ENABLED: "1", SUPERVISOR_PROCESS_NAME: Web_01, SUPERVISOR_GROUP_NAME: Web, K: "a,b;c", L: "2"}`)
 	r.holds(t, "services/web_01/stop", `{timeout: 3s, signal: QUIT}`)
-	r.holds(t, "services/web_01/log", `{max_size: 2097152, max_files: 3}`)
+	r.holds(t, "services/web_01/log", `{max_size: 2MiB, max_files: 3}`)
 	r.holds(t, "services/web_01/umask", `"027"`)
 	r.holds(t, "services/late/enabled", "false")
-	r.holds(t, "services/late/exits", "{success: [0, 2]}")
+	r.holds(t, "services/late/exits", "{success: [0, 2], fatal: [], restart: []}")
 	r.holds(t, "services/late/restart", "{policy: on-failure, delay: 1.25s, factor: 1, jitter: 0, reset_after: 5s, limit: 8, window: 40s, retry_failed: 0}")
 	r.holds(t, "services/unset/restart", `"no"`)
 	r.holds(t, "services/unset/command", `[sh, -c, "kill $$$$; echo $${X}"]`)
@@ -197,6 +197,63 @@ priority=1
 		"etc/supervisor/conf.d/a.conf:20: user=root: ", "etc/supervisor/conf.d/a.conf:28: [program:zero]: ", "etc/supervisor/conf.d/a.conf:29: stop: ", "etc/supervisor/conf.d/a.conf:34: [eventlistener:mail]: ",
 		"etc/supervisor/conf.d/a.conf:37: [fcgi-program:f]: ", "etc/supervisor/conf.d/a.conf:41: [group:back]: there is no program gone")
 	r.silent(t, "rpcinterface", "nodaemon", "/dev/fd/1")
+}
+
+// What supervisord heeds only in the background, expands, keeps and gives to each program.
+func TestSupervisordItself(t *testing.T) {
+	dir := tree(t, map[string]string{"supervisord.conf": `[supervisord]
+nodaemon=true
+umask=077
+directory=/srv
+environment=RATE="100%%%%",STAGE="of $x"
+[program:slow]
+command=/slow %(ENV_STAGE)s %(ENV_OWN)s %(ENV_HOSTNAME)s
+environment=OWN="%(ENV_STAGE)s 5%%",SUPERVISOR_ENABLED="mine"
+priority=1
+stopwaitsecs=60
+autorestart=true
+[program:first]
+command=/first
+priority=9
+stdout_logfile=/dev/stdout
+stdout_logfile_maxbytes=0
+redirect_stderr=true
+[program:grows]
+command=/grows
+directory=/x
+user=www
+priority=900
+stdout_logfile=/var/log/grows
+stdout_logfile_maxbytes=0
+stderr_logfile_backups=2
+[group:both]
+programs=first,slow
+priority=5
+`})
+	r := read(t, dir, "supervisord.conf")
+	r.holds(t, "environment", `{RATE: 100%, STAGE: of $$x}`)
+	r.holds(t, "stop_timeout", "61s")
+	r.holds(t, "services/slow/command", "[/slow, of, $$x, of, $$x, 5%, '${HOSTNAME:-}']")
+	r.holds(t, "services/slow/environment", `{SUPERVISOR_ENABLED: mine, SUPERVISOR_PROCESS_NAME: slow, SUPERVISOR_GROUP_NAME: both, OWN: of $$x 5%}`)
+	r.holds(t, "services/slow/exits", "{fatal: []}")
+	r.holds(t, "services/slow/after", "")
+	r.holds(t, "services/slow/umask", "")
+	r.holds(t, "services/slow/working_dir", "/")
+	r.holds(t, "services/slow/log", "{max_size: 50MiB, max_files: 10}")
+	r.holds(t, "services/first/after", "")
+	r.holds(t, "services/first/log", "")
+	r.holds(t, "services/grows/after", "[first, slow]")
+	r.holds(t, "services/grows/working_dir", "/x")
+	r.names(t, "supervisord.conf:3: umask: supervisord heeds it only when it goes into the background", "supervisord.conf:4: directory: ", "supervisord.conf:6: HOME: ",
+		"supervisord.conf:6: stop.timeout 60s: ", "supervisord.conf:24: stdout_logfile_maxbytes: ")
+	if strings.Count(r.left, ": HOME: ") != 1 || strings.Contains(r.left, "17: stdout_logfile") {
+		t.Errorf("%s", r.left)
+	}
+	r = read(t, tree(t, map[string]string{"supervisord.conf": "[supervisord]\nenvironment=A=\"100%%\",HOME=/x\n[program:a]\ncommand=a\n"}), "supervisord.conf")
+	r.holds(t, "environment", "{A: 100%, HOME: /x}")
+	if !strings.Contains(r.left, "supervisord.conf:2: environment: supervisord expands this text twice") || strings.Contains(r.left, ": HOME: ") {
+		t.Errorf("%s", r.left)
+	}
 }
 
 func TestProcfile(t *testing.T) {
@@ -383,7 +440,7 @@ Alias=www.service
 	r.holds(t, "services/web/env_file", "['?/etc/default/web']")
 	r.holds(t, "services/web/ready", "{notify: true, timeout: 90s}")
 	r.holds(t, "services/web/restart", "{policy: on-failure, delay: 123s, factor: 1, jitter: 0, reset_after: 24h, limit: 5, window: 10s, retry_failed: 0}")
-	r.holds(t, "services/web/exits", "{restart: [3, 4], success: [0, 75]}")
+	r.holds(t, "services/web/exits", "{restart: [3, 4], success: [0, 75], fatal: []}")
 	r.holds(t, "services/web/stop", "{signal: QUIT, kill: main, timeout: 90s}")
 	r.holds(t, "services/web/watchdog", "20s")
 	r.holds(t, "services/web/limits", `{memory: 1GiB, pids: 50, cpu: 1.5, nofile: "1024:unlimited"}`)
@@ -417,7 +474,7 @@ func TestS6(t *testing.T) {
 		"etc/s6-overlay/s6-rc.d/user/contents.d/api":     "",
 		"etc/s6-overlay/s6-rc.d/user/contents.d/lost":    "",
 		"etc/s6-overlay/s6-rc.d/api/type":                "longrun\n",
-		"etc/s6-overlay/s6-rc.d/api/run":                 "#!/command/execlineb -P\nfoo\n",
+		"etc/s6-overlay/s6-rc.d/api/run":                 "#!/command/execlineb -P\nfoo -d 3\n",
 		"etc/s6-overlay/s6-rc.d/api/notification-fd":     "3\n",
 		"etc/s6-overlay/s6-rc.d/api/dependencies.d/both": "",
 		"etc/s6-overlay/s6-rc.d/both/type":               "bundle\n",
@@ -448,6 +505,54 @@ func TestS6(t *testing.T) {
 	r.names(t, "etc/services.d/web/run:2: s6-setuidgid: ", "etc/services.d/web/finish:1: finish: ", "etc/services.d/web/log/run:2: log: ", "etc/services.d/web/mystery:1: mystery: ",
 		"etc/cont-init.d/01-a:2: /var/run/s6/container_environment: ", "etc/s6-overlay/s6-rc.d/user: user/lost: ", "etc/s6-overlay/s6-rc.d/one/down:1: down: ", "etc/s6-overlay/scripts/one:2: s6-svc: ",
 		"etc/s6-overlay/s6-rc.d/two/up:1: execlineb: ", "etc/s6-overlay/s6-rc.d/api/run:1: execlineb: ", "etc/s6-overlay/s6-rc.d/bad/type:1: bad: ")
+}
+
+// What people have in run: other programs that change the user, and that say when it is ready.
+func TestS6Words(t *testing.T) {
+	files := map[string]string{
+		"etc/s6-overlay/s6-rc.d/late/dependencies.d/legacy-services": "",
+		"etc/s6-overlay/s6-rc.d/checked/data/check":                  "#!/usr/bin/env -S with-contenv bash\ncurl -s localhost\n",
+		"etc/s6-overlay/user-bundles.d/user/contents.d/checked":      "",
+		"etc/s6-overlay/s6-rc.d/user/contents.d/asked":               "",
+		"etc/s6-overlay/user-bundles.d/user2/contents.d/late":        "",
+		"etc/services.d/old/env/LOCAL":                               "x\n",
+		"etc/services.d/old/timeout-kill":                            "60000\n",
+	}
+	for name, line := range map[string]string{
+		"checked": "exec \\\n  s6-notifyoncheck -d -n 300 -w 1000 \\\n  s6-setuidgid abc app", "asked": "exec s6-notifyoncheck -d -3 4 -c \"nc -z localhost ${PORT}\" s6-setuidgid abc app",
+		"simple": "exec s6-notifyoncheck -c'nc -z localhost 80' -d app", "silent": "exec app --port 3000", "unasked": "exec s6-notifyoncheck app",
+		"applied": "exec s6-applyuidgid -u 12 -g 13 app", "variable": `exec su-exec "${PUID}:${PGID}" app`, "chpst": "exec chpst -e /env -u www:web app", "su": `exec su -s /bin/sh www -c "app"`,
+		"setpriv": "exec setpriv --reuid=33 --regid 34 app", "sudo": "exec sudo -E -u www app", "late": "exec app",
+	} {
+		files["etc/s6-overlay/s6-rc.d/"+name+"/type"] = "longrun\n"
+		files["etc/s6-overlay/s6-rc.d/"+name+"/run"] = "#!/command/with-contenv bash\n" + line + "\n"
+		files["etc/s6-overlay/s6-rc.d/"+name+"/notification-fd"] = "3\n"
+	}
+	files["etc/services.d/old/run"] = "#!/bin/sh\nexec s6-envdir env sh -c 's6-svc -d /run/service/late'\n"
+	r := read(t, tree(t, files), ".")
+	r.holds(t, "services/checked/ready", "{exec: [bash, /etc/s6-overlay/s6-rc.d/checked/data/check], timeout: 1h}")
+	r.holds(t, "services/asked/ready", "{exec: [sh, -c, 'nc -z localhost $${PORT}'], timeout: 1h}")
+	r.holds(t, "services/simple/ready", "{exec: [nc, -z, localhost, '80'], timeout: 1h}")
+	for name, user := range map[string]string{"applied": "'12'", "chpst": "www", "su": "www", "sudo": "www", "setpriv": "'33'", "variable": "", "asked": "", "checked": ""} {
+		if user == "www" || name == "applied" || name == "setpriv" {
+			r.holds(t, "services/"+name+"/user", user)
+			r.names(t, "etc/s6-overlay/s6-rc.d/"+name+"/run:2: ")
+		}
+		if strings.Contains(r.left, "/"+name+"/run:1: root: ") {
+			t.Errorf("%s is named as root in\n%s", name, r.left)
+		}
+	}
+	r.holds(t, "user", "abc")
+	r.holds(t, "services/silent/ready", "")
+	r.holds(t, "services/unasked/ready", "")
+	r.holds(t, "services/old/after", "[asked, checked]")
+	r.holds(t, "services/late/after", "[asked, checked, old]")
+	r.holds(t, "services/late/enabled", "")
+	r.holds(t, "services/simple/enabled", "false")
+	r.holds(t, "stop_timeout", "61s")
+	r.names(t, "etc/s6-overlay/s6-rc.d/silent/notification-fd:1: notification-fd: run has no word", "etc/s6-overlay/s6-rc.d/unasked/run:2: s6-notifyoncheck: there is no data/check",
+		"etc/s6-overlay/s6-rc.d/variable/run:2: su-exec: ", "etc/s6-overlay/s6-rc.d/asked/run:2: s6-notifyoncheck -c: ", "etc/services.d/old/run:2: s6-envdir: ", "etc/services.d/old/run:2: s6-svc: ",
+		"etc/services.d/old/run:1: stop.timeout 60s: ")
 }
 
 func TestRecognise(t *testing.T) {

@@ -36,6 +36,8 @@ func (r *reader) expand(text string, names map[string]string) (string, error) {
 			name := text[m[2]:m[3]]
 			v, known := names[name]
 			switch env, is := strings.CutPrefix(name, envPrefix); {
+			case known && is: // a variable that the file itself sets, in rlminit's syntax
+				b.WriteString(padded(v, text[m[4]:m[5]], text[m[6]:m[7]]))
 			case known:
 				b.WriteString(move.Literal(padded(v, text[m[4]:m[5]], text[m[6]:m[7]])))
 			case is && variable.MatchString(env):

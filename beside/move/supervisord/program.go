@@ -1,7 +1,9 @@
 package supervisord
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -33,15 +35,15 @@ func (r *reader) program(s *section, name string, g membership) {
 		n = maxProcesses
 	}
 	group := name
-	rank := [2]int{0, r.integer(s, nil, "priority", 999)}
-	rank[0] = rank[1]
+	rank := r.integer(s, nil, "priority", 999)
 	if g.name != "" {
-		group, rank[0] = g.name, g.priority
+		group, rank = g.name, g.priority
 	}
 	for i := first; i < first+n; i++ {
 		names := map[string]string{
 			"program_name": name, "group_name": group, "here": s.here, "process_num": itoa(i), "numprocs": itoa(n),
 		}
+		maps.Copy(names, r.env)
 		called := name
 		if v, there := s.keys["process_name"]; there {
 			if text, err := r.expand(v.text, names); err == nil {
@@ -53,6 +55,7 @@ func (r *reader) program(s *section, name string, g membership) {
 		if n > 1 && called == name {
 			called += "-" + itoa(i)
 		}
+		process := called
 		if r.plan.Find(called) != nil {
 			called = group + "-" + called
 		}
@@ -65,6 +68,7 @@ func (r *reader) program(s *section, name string, g membership) {
 			service.Comment[0] += ", of the group " + g.name
 		}
 		r.rank[service] = rank
+		service.Keys.Sub("environment").Set("SUPERVISOR_ENABLED", "1").Set("SUPERVISOR_PROCESS_NAME", process).Set("SUPERVISOR_GROUP_NAME", move.Literal(group))
 		r.fill(service, s, names, i == first)
 	}
 }
@@ -93,7 +97,11 @@ func (r *reader) fill(to *move.Service, s *section, names map[string]string, say
 	if err != nil {
 		leave(s.keys["environment"], move.Invalid, "environment", err.Error())
 	}
-	k.Add("environment", env)
+	for _, name := range env.Keys() {
+		v, _ := env.Get(name).(string)
+		k.Sub("environment").Set(name, v)
+		names[envPrefix+name] = v
+	}
 	command, err := words.Split(text("command"))
 	switch {
 	case err != nil:
@@ -102,17 +110,10 @@ func (r *reader) fill(to *move.Service, s *section, names map[string]string, say
 		leave(value{at: s.at}, move.Invalid, "command", "the program has none; write one")
 	}
 	k.Set("command", command)
-	if dir := text("directory"); dir != "" {
-		k.Set("working_dir", dir)
-	} else {
-		k.Add("working_dir", r.dir)
-	}
-	if mask := text("umask"); mask != "" {
-		k.Set("umask", mask)
-	} else {
-		k.Add("umask", r.umask)
-	}
+	k.Set("working_dir", cmp.Or(text("directory"), "/")) // where supervisord is started in a container
+	k.Add("umask", text("umask"))
 	r.account(to, s, text("user"), leave)
+	r.home(to, s)
 	if !s.is("autostart", true) {
 		k.Set("enabled", false)
 	}
@@ -145,6 +146,15 @@ func (r *reader) account(to *move.Service, s *section, user string, leave func(v
 		return
 	}
 	to.Keys.Set("user", user)
+}
+
+// home says once that HOME is another.
+func (r *reader) home(to *move.Service, s *section) {
+	if _, all := r.env[envPrefix+"HOME"]; r.said || all || to.Keys.Sub("environment").Has("HOME") {
+		return
+	}
+	r.said = true
+	r.plan.Leave(s.at, to, move.Near, "HOME", "supervisord leaves HOME as it finds it, which is /root mostly, and sets no USER; rlminit sets HOME, USER and LOGNAME of each service's user; write HOME in environment where a program keeps its files elsewhere")
 }
 
 // restarts says when the service is started again. supervisord starts a program at once after
@@ -199,24 +209,58 @@ var logKey = regexp.MustCompile(`^(stdout|stderr)_(logfile|logfile_maxbytes|logf
 
 // logs says where what the service writes goes. rlminit has one log of a service, for both.
 func (r *reader) logs(to *move.Service, s *section, leave func(value, move.Reason, string, string)) {
-	log := to.Keys.Sub("log")
 	both := !s.is("redirect_stderr", false)
+	size, files := 0, -1
 	for _, of := range []string{"stdout", "stderr"} {
 		if of == "stderr" && !both {
 			continue
 		}
-		for _, key := range []string{"_logfile", "_logfile_maxbytes", "_logfile_backups", "_capture_maxbytes", "_events_enabled", "_syslog"} {
+		for _, key := range []string{"_logfile", "_capture_maxbytes", "_events_enabled", "_syslog"} {
 			if v, there := s.keys[of+key]; there {
-				r.logOf(log, of, key, v, leave)
+				r.logOf(of, key, v, leave)
 			}
 		}
+		v, said := s.keys[of+"_logfile_maxbytes"]
+		_, named := s.keys[of+"_logfile"]
+		if !inFile(s.keys[of+"_logfile"].text) || of == "stderr" && !said && !named && size > 0 { // stdout is what people have thought of
+			continue
+		}
+		files = max(files, r.integer(s, to, of+"_logfile_backups", 10))
+		bytes, ok := byteSize(v.text)
+		switch {
+		case !said:
+			bytes = 50 << 20
+		case !ok:
+			leave(v, move.Invalid, of+"_logfile_maxbytes", move.Short(v.text)+" is no size")
+		case bytes == 0:
+			leave(v, move.NoEqual, of+"_logfile_maxbytes", "supervisord lets the file grow for ever; no log here does: at log: {max_size: 1MB} it is rotated, and max_files, 10, are kept; write larger ones, or log: {forward: …}")
+		}
+		size = max(size, bytes)
 	}
-	if len(log.Keys()) == 0 {
-		to.Keys.Drop("log")
+	if size > 0 { // the log has both streams, and is as large as the larger of theirs
+		to.Keys.Sub("log").Set("max_size", sized(size)).Set("max_files", max(files, 0))
 	}
 }
 
-func (r *reader) logOf(log *move.Map, of, key string, v value, leave func(value, move.Reason, string, string)) {
+// inFile tells whether supervisord keeps what goes to such a logfile in a file: its default,
+// AUTO, is one.
+func inFile(text string) bool {
+	switch text = strings.ToLower(strings.TrimSpace(text)); text {
+	case "none", "off", "syslog":
+		return false
+	}
+	return !strings.HasPrefix(text, "/dev/") && !strings.HasPrefix(text, "/proc/")
+}
+
+// sized is a number of bytes as people write it.
+func sized(n int) string {
+	if n%(1<<20) == 0 {
+		return itoa(n>>20) + "MiB"
+	}
+	return itoa(n)
+}
+
+func (r *reader) logOf(of, key string, v value, leave func(value, move.Reason, string, string)) {
 	text := strings.TrimSpace(v.text)
 	switch key {
 	case "_logfile":
@@ -229,16 +273,6 @@ func (r *reader) logOf(log *move.Map, of, key string, v value, leave func(value,
 			leave(v, move.NoEqual, of+key, "rlminit sends no syslog by itself; log: {forward: {to: unix:/dev/log, format: rfc5424}} does")
 		default:
 			leave(v, move.NoEqual, of+key, "rlminit keeps the log in $RLMINIT_HOME/logs/services/NAME/current; what reads "+move.Short(text)+" must read that, or rlminit logs NAME")
-		}
-	case "_logfile_maxbytes":
-		if size, ok := byteSize(text); !ok {
-			leave(v, move.Invalid, of+key, move.Short(text)+" is no size")
-		} else if size > 0 {
-			log.Set("max_size", itoa(size))
-		}
-	case "_logfile_backups":
-		if n, err := strconv.Atoi(text); err == nil && n > 0 {
-			log.Set("max_files", n)
 		}
 	case "_syslog":
 		if truth(text) {

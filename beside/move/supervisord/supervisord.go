@@ -19,15 +19,15 @@ type reader struct {
 	sections []*section
 	files    []string
 	failed   error
-	user     string // of [supervisord], as the next two
-	umask    string
-	dir      string
-	rank     map[*move.Service][2]int // the priorities of a service's group and of itself
+	user     string                // of [supervisord], as the next
+	env      map[string]string     // in rlminit's syntax, by the names that %(ENV_NAME)s has
+	said     bool                  // what becomes of HOME
+	rank     map[*move.Service]int // the priority of a service's group, or its own without one
 }
 
 // Import reads the files by these paths into a plan.
 func Import(tree *move.Tree, paths []string, plan *move.Plan) error {
-	r := &reader{tree: tree, plan: plan, rank: map[*move.Service][2]int{}}
+	r := &reader{tree: tree, plan: plan, env: map[string]string{}, rank: map[*move.Service]int{}}
 	if err := r.read(paths); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (r *reader) own() {
 				r.ofSupervisord(key, s.keys[key], s.here)
 			}
 		case "unix_http_server", "inet_http_server":
-			r.plan.Leave(s.at, nil, move.NoEqual, "["+s.name+"]", "rlminit has a control socket of its own; ask it by rlminit status, start and stop, or by HTTP: docs/control.md")
+			r.plan.Leave(s.at, nil, move.NoEqual, "["+s.name+"]", "rlminit has a control socket of its own, and sets no SUPERVISOR_SERVER_URL; ask it by rlminit status, start and stop, or by HTTP: docs/control.md")
 		case "rpcinterface":
 			if s.name != "rpcinterface:supervisor" {
 				r.plan.Leave(s.at, nil, move.NoEqual, "["+move.Short(s.name)+"]", "it is a plug-in of supervisord's; nothing here loads it")
@@ -85,21 +85,36 @@ func (r *reader) ofSupervisord(key string, v value, here string) {
 	switch {
 	case key == "user":
 		r.user = text
-	case key == "umask":
-		r.umask = text
-	case key == "directory":
-		r.dir = text
+	case key == "umask" || key == "directory":
+		r.plan.Leave(v.at, nil, move.Near, key, "supervisord heeds it only when it goes into the background, which it does not with nodaemon=true or -n, so no service has it; if yours did, write "+
+			map[string]string{"umask": "umask", "directory": "working_dir"}[key]+" in the services")
 	case key == "environment":
-		env, err := variables(text)
-		if err != nil {
-			r.plan.Leave(v.at, nil, move.Invalid, key, err.Error())
-		}
-		r.plan.Top.Add("environment", env)
+		r.environment(v, text, here)
 	case key == "strip_ansi" && !truth(v.text):
 	case slices.Contains(itself, key):
 	default:
 		r.plan.Leave(v.at, nil, move.Unknown, key, "rlminit has no such setting for all services; look whether something needs it")
 	}
+}
+
+// environment reads the variables of all programs. supervisord expands this text twice.
+func (r *reader) environment(v value, text, here string) {
+	if strings.Contains(text, "%") {
+		twice, err := r.expand(strings.ReplaceAll(text, "$$", "$"), map[string]string{"here": here})
+		if err != nil {
+			r.plan.Leave(v.at, nil, move.Invalid, "environment", "supervisord expands this text twice and refuses it: write %%%% there for one %; here it is "+move.Short(text))
+		} else {
+			text = twice
+		}
+	}
+	env, err := variables(text)
+	if err != nil {
+		r.plan.Leave(v.at, nil, move.Invalid, "environment", err.Error())
+	}
+	for _, name := range env.Keys() {
+		r.env[envPrefix+name], _ = env.Get(name).(string)
+	}
+	r.plan.Top.Add("environment", env)
 }
 
 // membership is the group that a program is in.
@@ -139,13 +154,14 @@ func (r *reader) groups() map[string]membership {
 }
 
 // order makes the priorities into the order of starts: what has the next lower one comes
-// before. supervisord waits as little as after does.
+// before. supervisord waits as little as after does. In a group it starts the programs in the
+// order in which the group names them, whatever their own priorities, and waits for none.
 func (r *reader) order() {
 	all := slices.DeleteFunc(slices.Clone(r.plan.Services), func(s *move.Service) bool { return s.Keys.Get("enabled") == false })
-	slices.SortStableFunc(all, func(a, b *move.Service) int { return compare(r.rank[a], r.rank[b]) })
+	slices.SortStableFunc(all, func(a, b *move.Service) int { return cmp.Compare(r.rank[a], r.rank[b]) })
 	var before, same []*move.Service
 	for _, s := range all {
-		if len(same) > 0 && compare(r.rank[same[0]], r.rank[s]) != 0 {
+		if len(same) > 0 && r.rank[same[0]] != r.rank[s] {
 			before, same = same, nil
 		}
 		same = append(same, s)
@@ -154,8 +170,6 @@ func (r *reader) order() {
 		}
 	}
 }
-
-func compare(a, b [2]int) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) }
 
 func sortedKeys(s *section) []string {
 	keys := make([]string, 0, len(s.keys))

@@ -31,7 +31,7 @@ var taken = map[string][]string{
 
 // noted are keys that are left out, and what is to be done about each.
 var noted = move.ByKey([][2]string{
-	{"ExecReload", "rlminit signal NAME HUP sends what a daemon reloads on; rlminit has no command of its own for it"},
+	{"ExecReload", "rlminit signal HUP NAME sends what a daemon reloads on; rlminit has no command of its own for it"},
 	{"ExecStartPost", "nothing runs once a service has started; do it in a oneshot that requires it"},
 	{"ExecStopPost", "nothing runs after a service has ended; do it at the start, or by a hook (key hooks)"},
 	{"ExecCondition", "a start has no condition here; let the command test it, and exit with 0"},

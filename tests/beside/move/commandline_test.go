@@ -34,6 +34,9 @@ func TestCommandLine(t *testing.T) {
 		{"bad", 14, "# What", "rlminit: procfile, in the root /: 1 service, 1 thing left out: 1 invalid\nbad/Procfile:2: nothing: it is no NAME: COMMAND"},
 		{"--json bad", 14, "{\n  \"source\": \"procfile\"", ""},
 		{"-o new.yaml Procfile", 0, "", "rlminit: procfile"},
+		{"-o new.yaml Procfile", 0, "", "rlminit: procfile"}, // it is the same
+		{"-o old.yaml Procfile", 1, "", "rlminit: cannot write old.yaml: something else is there; --force overwrites it"},
+		{"-o old.yaml --force Procfile", 0, "", "rlminit: procfile"},
 		{"-o gone/new.yaml Procfile", 1, "", "rlminit: cannot write gone/new.yaml: "},
 		{"--help", 0, "Usage: rlminit import", ""},
 		{"", 2, "", "rlminit: PATH is missing; write rlminit import PATH"},

@@ -79,7 +79,7 @@ func write(t *testing.T, dir, name, text string) {
 const witness = `#!/bin/bash
 # witness NAME stay | exit CODE AFTER
 note() { echo "$*" >>"$RECORD"; }
-note "start $1 pid=$$ uid=$(id -u) dir=$PWD greeting=$GREETING own=$OWN"
+note "start $1 pid=$$ uid=$(id -u) dir=$PWD greeting=$GREETING own=${OWN:-$SUPERVISOR_PROCESS_NAME}"
 echo "$1 says hello"
 if [ "$2" = exit ]; then sleep "$4"; exit "$3"; fi
 for s in TERM INT HUP QUIT USR1; do trap "note signal $1 $s; exit 0" $s; done
@@ -102,7 +102,7 @@ func convert(t *testing.T, dir string, args ...string) (m imported) {
 	t.Helper()
 	file := filepath.Join(dir, "rlminit.yaml")
 	var out, complaint bytes.Buffer
-	cmd := exec.Command(filepath.Join(ns.Programs(), "rlminit-import"), append([]string{"--json", "-o", file}, args...)...)
+	cmd := exec.Command(filepath.Join(ns.Programs(), "rlminit-import"), append([]string{"--json", "--force", "-o", file}, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()
 	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 14 {

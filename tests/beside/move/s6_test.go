@@ -34,6 +34,13 @@ func TestS6(t *testing.T) {
 	write(t, dir, "services/idle/down", "")
 	run("slow", "sleep 1; echo ready >&3; exec 3>&-", "stay")
 	write(t, dir, "services/slow/notification-fd", "3\n")
+	write(t, dir, "services/asked/run", fmt.Sprintf("#!%[1]s/bin/with-contenv sh\nexec 2>&1\nPATH=$WORDS$PATH\nexec \\\n  s6-notifyoncheck -d -w 100 -n 1000 -c \"test -e %[1]s/up\" \\\n  %[1]s/witness asked stay\n", dir))
+	write(t, dir, "services/asked/notification-fd", "3\n")
+	words := filepath.Join(dir, "words") // the names of s6's programs that a script finds here
+	write(t, dir, "words/empty", "")
+	if out, err := exec.Command(filepath.Join(ns.Programs(), "rlminit"), "install-compat", words).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	run("logged", "", "stay")
 	write(t, dir, "services/logged/log/run", fmt.Sprintf("#!/bin/sh\nexec s6-log n5 s100000 T %s/logged\n", dir))
 	write(t, dir, "logged/empty", "")
@@ -56,18 +63,26 @@ func TestS6(t *testing.T) {
 	}
 	scan := filepath.Join(dir, "scan")
 	d := original(t, dir, theirs, []string{"GREETING=good day"}, "s6-svscan", scan)
-	b := ns.Start(t, box.Spec{Config: m.config, Env: []string{"RECORD=" + ours, "GREETING=good day"}})
+	b := ns.Start(t, box.Spec{Config: m.config, Env: []string{"RECORD=" + ours, "GREETING=good day", "WORDS=" + words + ":"}})
 
-	want := map[string]int{"start web": 1, "start plain": 1, "start crashes": 3, "start ends": 3, "start slow": 1, "start logged": 1}
+	want := map[string]int{"start web": 1, "start plain": 1, "start crashes": 3, "start ends": 3, "start slow": 1, "start logged": 1, "start asked": 1}
 	for _, record := range []string{theirs, ours} {
 		await(t, record, want)
 	}
 	b.Await("idle", "stopped")
 	b.Await("slow", "running") // it has written to its descriptor
-	box.Eventually(t, long, "s6 has slow as ready", func() (bool, any) {
-		out, err := exec.Command("s6-svstat", filepath.Join(scan, "slow")).CombinedOutput()
-		return strings.Contains(string(out), "ready"), fmt.Sprint(string(out), err)
-	})
+	svstat := func(name string) string {
+		out, err := exec.Command("s6-svstat", filepath.Join(scan, name)).CombinedOutput()
+		return fmt.Sprint(string(out), err)
+	}
+	box.Eventually(t, long, "s6 has slow as ready", func() (bool, any) { return strings.Contains(svstat("slow"), "ready"), svstat("slow") })
+	b.Await("asked", "starting")
+	if said := svstat("asked"); strings.Contains(said, "ready") {
+		t.Errorf("asked is ready without what its check asks for: %s", said)
+	}
+	write(t, dir, "up", "")
+	b.Await("asked", "running")
+	box.Eventually(t, long, "s6 has asked as ready", func() (bool, any) { return strings.Contains(svstat("asked"), "ready"), svstat("asked") })
 	box.Eventually(t, long, "s6-log has what logged wrote", func() (bool, any) {
 		data, err := os.ReadFile(filepath.Join(dir, "logged/current"))
 		return strings.HasSuffix(string(data), " logged says hello\n"), fmt.Sprint(string(data), err)

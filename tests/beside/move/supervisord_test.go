@@ -44,7 +44,6 @@ command=%(here)s/../witness pair_%(process_num)02d stay
 process_name=%(program_name)s_%(process_num)02d
 numprocs=2
 priority=30
-directory=/
 [program:crashes] ; again and again
 command=%(here)s/../witness crashes exit 3 1.3
 priority=30
@@ -69,6 +68,16 @@ command=%(here)s/../witness fine exit 7 1.3
 exitcodes=7
 priority=30
 directory=/
+[program:coded] ; 78 is as any other
+command=%(here)s/../witness coded exit 78 1.3
+autorestart=true
+priority=40
+[program:named]
+command=%(here)s/../witness named stay %(ENV_GREETING)s
+priority=1
+[group:several] ; the group's priority counts
+programs=coded,named
+priority=40
 [program:never]
 command=%(here)s/../witness never stay
 autostart=false
@@ -96,11 +105,11 @@ func TestSupervisord(t *testing.T) {
 			t.Errorf("%s is not named as %s in %+v", what, reason, m.Left)
 		}
 	}
-	d := original(t, dir, theirs, nil, "supervisord", "-c", filepath.Join(dir, "supervisord.conf"))
+	d := original(t, "/", theirs, nil, "supervisord", "-c", filepath.Join(dir, "supervisord.conf"))
 	b := ns.Start(t, box.Spec{Config: m.config, Env: []string{"RECORD=" + ours}})
 
 	want := map[string]int{
-		"start first": 1, "start second": 1, "start pair_00": 1, "start pair_01": 1, "start crashes": 3, "start done": 1, "start hopeless": 3, "start once": 1, "start fine": 1,
+		"start first": 1, "start second": 1, "start pair_00": 1, "start pair_01": 1, "start crashes": 3, "start done": 1, "start hopeless": 3, "start once": 1, "start fine": 1, "start coded": 3, "start named": 1,
 	}
 	for _, record := range []string{theirs, ours} {
 		await(t, record, want)
@@ -136,11 +145,13 @@ func TestSupervisord(t *testing.T) {
 		t.Fatal(err)
 	}
 	// crashes is in the middle of a run or of a wait when it is stopped.
-	programs := []string{"first", "second", "pair_00", "pair_01", "done", "hopeless", "once", "fine", "crashes"}
+	programs := []string{"first", "second", "pair_00", "pair_01", "done", "hopeless", "once", "fine", "crashes", "coded", "named"}
 	same := equal(t, summary(lines(theirs), 3), summary(lines(ours), 3))
 	for _, record := range []string{theirs, ours} {
 		if got := order(lines(record)); len(got) != len(programs) || !slices.Equal(got[:2], []string{"first", "second"}) {
 			t.Errorf("%s: started as %q", filepath.Base(record), got)
+		} else if slices.Index(got, "named") < slices.Index(got, "second") {
+			t.Errorf("%s: a program of a group is started by its own priority: %q", filepath.Base(record), got)
 		}
 	}
 	t.Logf("figure: supervisord: %d programs imported, %d started, %d equal; left out: %v", len(m.Services), len(summary(lines(ours), 3)), same, m.Counts)

@@ -51,6 +51,41 @@ func TestSetuidgidBesideS6(t *testing.T) {
 	}
 }
 
+// TestSayAgain: a service is its user already, and its key ready asks what the script would,
+// so that a script with these words runs as it is. s6's own s6-setuidgid refuses.
+func TestSayAgain(t *testing.T) {
+	need(t)
+	if !ns.Privileged() {
+		t.Skip("not root: nobody can be become")
+	}
+	ours := names(t)
+	as := func(args ...string) outcome {
+		return result(t, "setpriv", append([]string{"--reuid", "65534", "--regid", "65534", "--clear-groups"}, args...))
+	}
+	set, check := filepath.Join(ours, "s6-setuidgid"), filepath.Join(ours, "s6-notifyoncheck")
+	for _, user := range []string{"nobody", "65534:65534"} {
+		if got := as(set, user, "sh", "-c", "id -u; exit 3"); got.code != 3 || got.out != "65534\n" {
+			t.Errorf("%s again: %v", user, got)
+		}
+		if got := as("s6-setuidgid", user, "true"); got.code != 111 {
+			t.Errorf("s6's own, which we are said to differ from: %v", got)
+		}
+	}
+	for _, user := range []string{"daemon", "65534:0", "0:65534"} {
+		if got := as(set, user, "true"); got.code != 111 {
+			t.Errorf("who is another: %s: %v", user, got)
+		}
+	}
+	if got := as(check, "-d", "-n", "300", "-w1000", "-c", "nc -z x 1", "-3", "4", set, "nobody", "sh", "-c", "id -u; exit 4"); got.code != 4 || got.out != "65534\n" {
+		t.Errorf("s6-notifyoncheck: %v", got)
+	}
+	for _, args := range [][]string{{}, {"-d"}, {"-x", "true"}, {"-c"}} {
+		if theirs, own := result(t, "s6-notifyoncheck", args), result(t, check, args); own.code != 100 || theirs.code != 100 {
+			t.Errorf("s6-notifyoncheck %q: s6 %v, ours %v", args, theirs, own)
+		}
+	}
+}
+
 // names makes the links of install-compat, beside the programs that the tests run.
 func names(t *testing.T) string {
 	t.Helper()
