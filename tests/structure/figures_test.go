@@ -13,7 +13,7 @@ const (
 	// 70388 and 453804 before kinds, profile set for many, schedules, thresholds, log.redact and log.forward.
 	totalMost    = 77240  // with levels of control, the service page, plans that wait for approval, and deadlines
 	nodesMost    = 500220 // of the syntax tree: shorter lines count for nothing
-	besideMost   = 20250  // lines of the programs beside rlminit, and of the fleet
+	besideMost   = 20400  // lines of the programs beside rlminit, and of the fleet
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
