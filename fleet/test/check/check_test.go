@@ -158,6 +158,12 @@ func TestFailovers(t *testing.T) {
 	if m, ok := check.Margin(h); !ok || m != 10*time.Second {
 		t.Errorf("margin: %v, %v", m, ok)
 	}
+	frozen := sound()
+	frozen.Faults[0] = check.Fault{Kind: "freeze", Target: "a", Freezes: true, From: 30 * second, Till: 60 * second}
+	frozen.Runs[0].Last = 61 * second
+	if m, ok := check.Margin(frozen); ok {
+		t.Errorf("margin of a gateway that was frozen: %v", m)
+	}
 	h.Runs[0].Last = 42 * second
 	found := check.Check(h)
 	if text := check.Summary(h, found); !strings.Contains(text, "1 × "+string(check.Overlap)) || !strings.Contains(text, "median  11.0 s") {

@@ -57,12 +57,13 @@ func took(f Fault, runs []Run, lease time.Duration) (time.Duration, bool) {
 }
 
 // Margin is the shortest time for which a gateway was gone when the end of its claim
-// was seen: how near it came. False if no claim ended.
+// was seen: how near it came. One that had been frozen is reported elsewhere. False if no
+// claim ended.
 func Margin(h History) (time.Duration, bool) {
 	var margins []time.Duration
 	for _, c := range h.Claims {
 		for _, r := range h.Runs {
-			if f, ok := r.fence(); ok && c.Till != 0 && f == c.Fence && r.Profile == c.Profile && r.Member == c.Member {
+			if f, ok := r.fence(); ok && c.Till != 0 && f == c.Fence && r.Profile == c.Profile && r.Member == c.Member && !h.thawed(r.Member, r.Last) {
 				margins = append(margins, time.Duration(c.Till-r.Last))
 			}
 		}
