@@ -116,8 +116,8 @@ mutants: go ## breaks the core in one place after the other, and names the fault
 	$(GO) run ./tests/cmd/mutants '$(ONE)'
 
 .PHONY: test-fleet
-test-fleet: go ## the fleet: its agent's exploration and the faults that it must find, real etcd, members in namespaces and in Docker
-	cd fleet && $(GO) test -timeout 60m ./...
+test-fleet: go ## the fleet: its agent's exploration and the faults that it must find, real etcd, members in namespaces and in Docker; SHORT=-short: without an S3 server
+	cd fleet && $(GO) test $(SHORT) -timeout 60m ./...
 	cd fleet/test/deploy && $(GO) test ./... # a module of its own, as the etcd of the tests is
 
 .PHONY: test-docker
