@@ -284,7 +284,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-const serviceKeys = "after, command, control, enabled, env_file, environment, exits, group, groups, health, isolation, limits, log, ready, " +
+const serviceKeys = "after, command, control, deadline, enabled, env_file, environment, exits, group, groups, health, isolation, limits, log, ready, " +
 	"requires, restart, sandbox, schedule, schedules, secrets, sockets, stop, type, umask, user, wants, watchdog, working_dir"
 
 func TestVersion(t *testing.T) {

@@ -56,6 +56,12 @@ func (c *Client) operate(ctx context.Context, verb, name string, o Operate, repe
 	})
 }
 
+// Prolong moves the deadlines of services on, and returns those that it does not: whose
+// fence is another's, whose deadline has passed or is later already.
+func Prolong(ctx context.Context, c *Client, d []Deadline) (Prolonged, error) {
+	return ask[Prolonged](ctx, c, same("/v1/deadlines", Deadlines{d}, "the deadlines"))
+}
+
 // Signal sends a signal, named as kill(1) takes it, to a service, and returns how that
 // was then.
 func (c *Client) Signal(ctx context.Context, name, signal string) (Service, error) {

@@ -31,7 +31,8 @@ type Service struct {
 	LastExit *Exit      `json:"last_exit"`
 	Reason   *string    `json:"reason"`
 	Port     *int       `json:"port"`
-	UID      *uint32    `json:"uid"` // of its profile's own user; null: it has none, or none yet
+	Deadline *Deadline  `json:"deadline,omitempty"` // of its run; nil: it has none, or it has passed
+	UID      *uint32    `json:"uid"`                // of its profile's own user; null: it has none, or none yet
 
 	// Outdated: its process has older values than its definition or secrets have now, until
 	// it is started again. OutdatedWhy says which.
@@ -48,6 +49,32 @@ type Service struct {
 	LogUnsentLines *uint64 `json:"log_unsent_lines,omitempty"` // that the receiver does not have, for all that is known; nil: it is sent nowhere
 
 	Usage *Usage `json:"usage,omitempty"` // of status --wide and show
+}
+
+// Deadline is when PID 1 ends a service, whatever happens to the supervisor or to whoever
+// moves it on. Fence names whose run it is: a number or a word of at most 64 characters,
+// which the service has as RLMINIT_FENCE.
+type Deadline struct {
+	Name  string    `json:"name,omitempty"` // of POST /v1/deadlines: the service, or its profile
+	AtNS  int64     `json:"at_ns"`          // of CLOCK_BOOTTIME, clock_gettime(2)
+	At    time.Time `json:"at,omitzero"`    // in answers: about when that is
+	Fence string    `json:"fence"`
+}
+
+// Deadlines is the body of POST /v1/deadlines.
+type Deadlines struct {
+	Deadlines []Deadline `json:"deadlines"`
+}
+
+// Unmoved is a deadline that was not moved on, and why.
+type Unmoved struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// Prolonged is the answer of POST /v1/deadlines.
+type Prolonged struct {
+	Refused []Unmoved `json:"refused"`
 }
 
 // Definition is the answer of GET /v1/services/{name}/definition: what a service
@@ -331,6 +358,8 @@ type Operate struct {
 	Wait    *Wait `json:"wait,omitempty"`
 	Runtime bool  `json:"runtime,omitempty"` // stop: leave the intent as it is
 	Failed  bool  `json:"failed,omitempty"`  // start: of "all", only those that failed
+
+	Deadline *Deadline `json:"deadline,omitempty"` // start, of a service that needs one
 
 	// With "all": only these, which may be patterns, and only those in this state.
 	Names []string `json:"names,omitempty"`

@@ -154,6 +154,7 @@ func (r *reaper) listen() error {
 		return unix.Errno(errno)
 	}
 	r.pair.events = r.events
+	r.deadlines.openClock(r.events)
 	if errno = r.events.Add(r.signals.Children, sys.Readable|sys.Edge, keyChildren); errno == 0 {
 		errno = r.events.Add(r.signals.Others, sys.Readable, keySignals)
 	}

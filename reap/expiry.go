@@ -3,6 +3,8 @@ package reap
 import (
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/reap/leaves"
 	"rlminit/reap/sys"
 	"rlminit/wire"
@@ -34,6 +36,9 @@ type expiry struct {
 	watched  bool  // in deadlines.mortal
 }
 
+// passed tells whether the deadline is over. What it ends it ends: it is moved no more.
+func (x *expiry) passed() bool { return x.deadline != 0 && sinceBoot() >= x.deadline }
+
 // deadlines are the children with a deadline, or to end, and how far that has come.
 //
 // Invariant: mortal has each child whose expiry is watched, once, and no other.
@@ -46,6 +51,34 @@ type deadlines struct {
 	signaller *signaller
 	tier2     *process     // has no child's tag, and must never be taken for one's
 	expire    func(*child) // takes one to its end, through the table
+
+	// clock is a timerfd of CLOCK_BOOTTIME, which rings for the earliest deadline also where
+	// the machine was asleep; -1: it could not be made. rings is for when it is set.
+	clock int
+	rings int64
+}
+
+// openClock makes the clock.
+func (d *deadlines) openClock(e *sys.Events) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err == nil && e.Add(int32(fd), sys.Readable|sys.Edge, keyClock) == 0 {
+		d.clock = fd
+	}
+}
+
+// setClock has the clock ring at the earliest deadline.
+func (d *deadlines) setClock() {
+	rings := never
+	for _, c := range d.mortal {
+		if x := &c.expiry; x.phase == notDue && x.deadline > 0 {
+			rings = min(rings, x.deadline)
+		}
+	}
+	if d.clock < 0 || rings == d.rings || rings == never {
+		return
+	}
+	d.rings = rings
+	unix.TimerfdSettime(d.clock, unix.TFD_TIMER_ABSTIME, &unix.ItimerSpec{Value: unix.NsecToTimespec(rings)}, nil)
 }
 
 // watch puts a child among those that are looked at.
@@ -68,14 +101,15 @@ func (d *deadlines) spare(c *child) {
 }
 
 // dueAt is when a child next needs looking at, by both clocks. One that is still
-// on its way to its program is ended when it has started; a spawn that hangs has
-// an end of its own.
+// on its way to its program is killed at its deadline, which it may not pass, and where
+// tier 2 wants its end it is ended when it has started; a spawn that hangs has an end of
+// its own.
 func (c *child) dueAt(now, boot int64) int64 {
 	x := &c.expiry
 	switch {
 	case x.phase == asked, x.phase == slain:
 		return x.next
-	case x.phase == cleared, c.state == pending, c.state == failed:
+	case x.phase == cleared, c.state == failed, c.killed, c.state == pending && x.wanted:
 		return never
 	case x.wanted:
 		return now
@@ -91,6 +125,7 @@ func (d *deadlines) next(now int64) int64 {
 	if len(d.mortal) == 0 {
 		return next
 	}
+	d.setClock()
 	boot := sinceBoot()
 	for _, c := range d.mortal {
 		next = min(next, c.dueAt(now, boot))
@@ -120,6 +155,10 @@ func (d *deadlines) look(now int64) {
 // begin ends what is left of a child that is due, unless that has begun.
 func (d *deadlines) begin(c *child, now int64) {
 	x := &c.expiry
+	if c.state == pending && !x.wanted && c.spawn != nil {
+		c.killed = true
+		d.signaller.killJob(c.spawn)
+	}
 	if x.phase != notDue || c.state == pending {
 		return
 	}
@@ -179,9 +218,10 @@ func (d *deadlines) set(m *wire.Deadline) bool {
 		d.children.owe(c, owedCleared)
 		return false
 	}
-	if m.At == 0 {
+	switch {
+	case m.At == 0:
 		x.wanted = true
-	} else {
+	case !x.passed():
 		x.deadline = m.At
 	}
 	d.watch(c)

@@ -50,7 +50,7 @@ func newReaper() *reaper {
 	r.orphans = orphans{list: -1, place: &r.place, policy: r.policy, leaves: &r.leaves, ours: r.stop.everyone.own}
 	r.deadlines = deadlines{
 		children: &r.children, orphans: &r.orphans, leaves: &r.leaves, signaller: &r.signaller, tier2: &r.tier2.process,
-		expire: func(c *child) { r.step(c, due) },
+		expire: func(c *child) { r.step(c, due) }, clock: -1,
 	}
 	r.held = held{byKey: make(map[string][]int), refused: make(map[string]string), place: &r.place, children: &r.children, voice: &r.voice}
 	r.pair = pair{socket: -1, retryAt: never, budget: budget{resume: never}, children: &r.children, held: &r.held, voice: &r.voice}
@@ -76,6 +76,7 @@ const (
 	keyMain
 	keyPrepare
 	keyControl
+	keyClock
 )
 
 // loop runs until the container is over, and returns the exit code.
@@ -137,7 +138,7 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 		r.tier2.attend(r.now)
 	}
 	switch key := event.Key(); key {
-	case keyControl: // a client, which is tier 2's
+	case keyControl, keyClock: // a client, which is tier 2's; a deadline, which timers sees
 	case keyChildren:
 		r.sweep = true
 	case keySignals:

@@ -303,7 +303,7 @@ func (p *pair) sendSnapshot(now int64) bool {
 
 func childMessage(c *child) *wire.Child {
 	m := &wire.Child{
-		ID: c.id, Name: c.name, PID: c.pid, StartTime: c.startTime,
+		ID: c.id, Name: c.name, PID: c.pid, StartTime: c.startTime, Deadline: c.expiry.deadline,
 		Exit: c.exit, Step: c.step, Errno: c.errno, Reason: c.reason,
 	}
 	m.State = [states]wire.ChildState{pending: wire.ChildPending, alive: wire.ChildAlive, exited: wire.ChildExited, failed: wire.ChildFailed}[c.state]

@@ -45,6 +45,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		return
 	}
 	c.user, c.terminal, c.privileged = command.UID, m.Terminal, m.Privileged
+	command.Deadline = m.Deadline
 	if r.main.is(m) && r.main.service == nil {
 		r.main.service = c
 	}
@@ -52,13 +53,14 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if m.Deadline != 0 {
 		r.deadlines.watch(c)
 	}
-	r.threads.Submit(&threads.Job{
+	c.spawn = &threads.Job{
 		Command: command,
 		FDs:     fds,
 		Size:    argumentsSize(m),
 		Done:    func(j *threads.Job) { r.spawned(c, j) },
 		Stuck:   func(j *threads.Job) { r.spawnStuck(c, j) },
-	}, r.now)
+	}
+	r.threads.Submit(c.spawn, r.now)
 }
 
 // spawnStuck answers that a spawn hangs, and asks it to come back.
@@ -71,6 +73,7 @@ func (r *reaper) spawnStuck(c *child, j *threads.Job) {
 // spawned answers that a spawn has come to its end.
 func (r *reaper) spawned(c *child, j *threads.Job) {
 	r.held.closer.close(j.FDs)
+	c.spawn = nil
 	command := j.Command
 	r.leaves.Close(command)
 	if command.PIDFD >= 0 && r.held.crowded(1) {

@@ -1,6 +1,9 @@
 package reap
 
-import "rlminit/wire"
+import (
+	"rlminit/reap/threads"
+	"rlminit/wire"
+)
 
 // state is tier 1's view of a child.
 type state uint8
@@ -131,8 +134,9 @@ type child struct {
 	step      wire.Step
 	errno     int32
 	reason    string
-	killed    bool // by us, while it was stuck
-	terminal  bool // it has the container's terminal
+	killed    bool         // by us, while it was stuck
+	spawn     *threads.Job // of a pending one
+	terminal  bool         // it has the container's terminal
 	expiry    expiry
 	oomKills  uint64 // of its cgroup, before it was started
 

@@ -30,6 +30,7 @@ func NeedsRestart(old, new *Definition) (needed bool, why string) {
 		// NOTIFY_SOCKET and WATCHDOG_USEC are in the environment.
 		{"ready", notifies(old) == notifies(new)},
 		{"watchdog", old.Watchdog == new.Watchdog},
+		{"deadline", old.Deadline == new.Deadline},
 		{"sockets", slices.Equal(old.Sockets, new.Sockets)},
 		{"limits", old.Limits.equal(new.Limits)},
 		{"sandbox", old.Sandbox.NoNewPrivs == new.Sandbox.NoNewPrivs &&

@@ -99,6 +99,7 @@ func (d *Definition) Fields() document.Fields {
 		"ready":       ready(&d.Ready),
 		"health":      health(&d.Health),
 		"watchdog":    document.Duration(&d.Watchdog, 0),
+		"deadline":    document.OneOf(&d.Deadline, DeadlineRequired),
 		"stop":        stop(&d.Stop),
 		"sockets":     sockets(&d.Sockets),
 		"log":         log(&d.Log),
@@ -125,6 +126,9 @@ func (d *Definition) Check(n document.Node) {
 		}
 	case d.Type == Oneshot && d.Restart.Policy == RestartAlways:
 		at(n, "restart").Fault("always would run a oneshot for ever; write on-failure or no")
+	}
+	if d.Type == Oneshot && d.Deadline != "" {
+		at(n, "deadline").Fault("a oneshot ends by itself; give it to a daemon, or take it out")
 	}
 	d.checkIsolation(n)
 	d.checkSchedule(n)

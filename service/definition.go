@@ -50,6 +50,7 @@ type Definition struct {
 	Ready    *Probe // nil: ready as soon as it is alive
 	Health   *Health
 	Watchdog time.Duration // 0: none
+	Deadline Deadline
 	Stop     Stop
 	Sockets  []Socket
 	Log      Log

@@ -93,6 +93,7 @@ func (e *encoder) lifecycle(d *Definition) {
 		})
 	}
 	e.word(true, "watchdog", d.Watchdog.String())
+	e.word(d.Deadline != "", "deadline", string(d.Deadline))
 	e.nested("stop", func() {
 		e.word(true, "signal", SignalName(d.Stop.Signal))
 		e.word(true, "timeout", d.Stop.Timeout.String())

@@ -133,6 +133,9 @@ func (r random) definition() *Definition {
 		}
 	}
 	d.Watchdog = r.duration()
+	if d.Type != Oneshot && r.IntN(2) == 0 {
+		d.Deadline = DeadlineRequired
+	}
 	d.Stop = Stop{
 		Signal:  []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGUSR1, 34, 64}[r.IntN(5)],
 		Timeout: r.duration(), Kill: []KillScope{KillGroup, KillMain}[r.IntN(2)],
@@ -238,6 +241,7 @@ func TestNeedsRestart(t *testing.T) {
 		{func(d *Definition) { d.User, d.Group, d.Port = "x", "y", 1 }, "user, group and port changed"},
 		{func(d *Definition) { d.Ready = &Probe{Notify: true} }, "ready changed"},
 		{func(d *Definition) { d.Watchdog++ }, "watchdog changed"},
+		{func(d *Definition) { d.Deadline += "x" }, "deadline changed"},
 		{func(d *Definition) { d.Limits = Limits{Pids: 77777} }, "limits changed"},
 		{func(d *Definition) { d.Sandbox.NoNewPrivs = !d.Sandbox.NoNewPrivs }, "sandbox changed"},
 		{func(d *Definition) { d.Sockets = []Socket{{"tcp", ":1", "x"}} }, "sockets changed"},
@@ -254,7 +258,7 @@ func TestNeedsRestart(t *testing.T) {
 // and not thought of here.
 func TestNeedsRestartKnowsEveryField(t *testing.T) {
 	known := strings.Fields(`Name Profile Kind Port SecretsVersion Command User Group Groups WorkingDir Umask Environment EnvFile Type Schedule Enabled Schedules Control
-		Requires Wants After Restart Exits Ready Health Watchdog Stop Sockets Log Limits Sandbox Isolation Secrets`)
+		Requires Wants After Restart Exits Ready Health Watchdog Deadline Stop Sockets Log Limits Sandbox Isolation Secrets`)
 	var fields []string
 	for f := range reflect.TypeFor[Definition]().Fields() {
 		fields = append(fields, f.Name)

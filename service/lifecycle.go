@@ -161,3 +161,10 @@ func SignalName(s unix.Signal) string {
 	}
 	return strconv.Itoa(int(s))
 }
+
+// Deadline says what a service needs to run: "" nothing.
+type Deadline string
+
+// DeadlineRequired is of a service that runs only under a fence and a deadline, which a
+// start brings.
+const DeadlineRequired Deadline = "required"

@@ -5,7 +5,7 @@ import "rlminit/internal/coder"
 // Version is the version of the protocol. Tier 1 outlives tier 2, so it is
 // tier 2 that may be newer: it says its version first, and tier 1 answers with
 // the one that both will speak, which is the lower.
-const Version = 5
+const Version = 6
 
 // Kind is the first byte of a message.
 type Kind uint8
@@ -197,9 +197,9 @@ type End struct {
 	Code int32
 }
 
-// Deadline gives a spawn another deadline. At 0 all of it is ended now, which
-// counts as no time-out; a time that has passed is one. Cleared tells when
-// nothing is left.
+// Deadline gives a spawn another deadline, unless the one that it has has passed: that
+// stays. At 0 all of it is ended now, which counts as no time-out; a time that has passed
+// is one. Cleared tells when nothing is left.
 type Deadline struct {
 	ID uint64
 	At int64 // CLOCK_BOOTTIME, ns; 0: now
@@ -237,6 +237,7 @@ type Child struct {
 	State     ChildState
 	PID       int32  // 0 where there is none yet
 	StartTime uint64 // clock ticks since boot, field 22 of proc_pid_stat(5)
+	Deadline  int64  // CLOCK_BOOTTIME, ns; 0: none
 	Exit      Exit   // of ChildExited
 	Step      Step   // of ChildFailed
 	Errno     int32  // of ChildFailed
@@ -508,6 +509,7 @@ func (m *Child) fields(c *coder.Coder) {
 	c.U32((*uint32)(&m.State))
 	c.I32(&m.PID)
 	c.U64(&m.StartTime)
+	c.I64(&m.Deadline)
 	m.Exit.fields(c)
 	c.U32((*uint32)(&m.Step))
 	c.I32(&m.Errno)

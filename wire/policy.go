@@ -178,12 +178,15 @@ type Program struct {
 	StopNanos    int64
 }
 
+// Fence is the variable that has a service's fence, control.Deadline.
+const Fence = "RLMINIT_FENCE"
+
 // Passable tells whether tier 2 may add the variable to the environment of a
-// privileged program: only what sd_notify(3) and sd_listen_fds(3) need, and where
-// its secrets and its temporary files are.
+// privileged program: only what sd_notify(3) and sd_listen_fds(3) need, where
+// its secrets and its temporary files are, and its fence.
 func Passable(name string) bool {
 	switch name {
-	case "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_USEC", "CREDENTIALS_DIRECTORY", "TMPDIR":
+	case "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_USEC", "CREDENTIALS_DIRECTORY", "TMPDIR", Fence:
 		return true
 	}
 	return false

@@ -30,6 +30,7 @@ const (
 	ENOTTY    Errno = 25
 	ENOSYS    Errno = 38
 	ESTALE    Errno = 116
+	ETIME     Errno = 62
 	ETIMEDOUT Errno = 110
 )
 

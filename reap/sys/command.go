@@ -101,6 +101,9 @@ type Command struct {
 	// 0: as many as it takes.
 	Room int32
 
+	// Deadline is when the program is not executed any more, ns of CLOCK_BOOTTIME; 0: never.
+	Deadline int64
+
 	Enclosure Enclosure
 	Isolation Isolation
 
@@ -112,12 +115,13 @@ type Command struct {
 
 	// Kill makes a child that sends a signal as UID and exits, in place of
 	// execve.
-	Kill       bool
-	KillPID    int32
-	KillSignal int32
+	Kill *Victim
 
 	Outcome
 }
+
+// Victim is what gets a signal: a process, a group (negative), or our own group (0).
+type Victim struct{ PID, Signal int32 }
 
 // Outcome is what the kernel and the child write. Another thread may read PID and
 // PIDFD, atomically, while the spawn is under way.

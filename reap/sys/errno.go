@@ -38,6 +38,7 @@ var texts = [...]struct {
 	{36, "file name too long"},
 	{ENOSYS, "function not implemented"},
 	{ELOOP, "too many levels of symbolic links"},
+	{ETIME, "timer expired"},
 	{ETIMEDOUT, "connection timed out"},
 	{ESTALE, "stale file handle"},
 }

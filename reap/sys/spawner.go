@@ -169,10 +169,17 @@ func (s *Spawner) setTime(c *Command) {
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func ticks() uint64 {
+func ticks() uint64 { return uint64(sinceBoot()) / 1e7 }
+
+// sinceBoot is CLOCK_BOOTTIME in ns.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func sinceBoot() int64 {
 	var now [2]int64 // struct timespec
 	Call(sysClockGettime, clockBoottime, uintptr(unsafe.Pointer(&now)), 0, 0, 0, 0)
-	return uint64(now[0])*100 + uint64(now[1])/1e7
+	return now[0]*1e9 + now[1]
 }
 
 // Collect waits for a child that cannot live on.

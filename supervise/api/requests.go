@@ -21,6 +21,8 @@ type Services interface {
 	// Operate carries out start, stop or restart of one service, or of "all".
 	// The id is that of the operation; 0: there is none.
 	Operate(ctx context.Context, verb, name string, how control.Operate, by control.Actor) (o []control.Outcome, id uint64, err error)
+	// Prolong moves deadlines on.
+	Prolong(deadlines []control.Deadline) control.Prolonged
 	Signal(name string, signal syscall.Signal) (control.Service, error)
 	Wait(ctx context.Context, name string, what control.WaitFor) (control.Service, error)
 	// Reload takes up what has changed of definitions.
@@ -123,6 +125,9 @@ func (s *Server) addServices(services Services) {
 	s.Handle("POST /v1/services/{name}/start", MayOperate, operate(services, "start"))
 	s.Handle("POST /v1/services/{name}/stop", MayOperate, operate(services, "stop"))
 	s.Handle("POST /v1/services/{name}/restart", MayOperate, operate(services, "restart"))
+	s.Handle("POST /v1/deadlines", MayCommand, WithBody(func(_ *http.Request, body control.Deadlines) (any, error) {
+		return services.Prolong(body.Deadlines), nil
+	}))
 	s.Handle("POST /v1/services/{name}/signal", MayCommand, WithBody(func(r *http.Request, body control.Signal) (any, error) {
 		signal, ok := service.ParseSignal(body.Signal)
 		if !ok {

@@ -148,6 +148,7 @@ const (
 	Signal                        // Action.ID, Signal, Scope
 	Sweep                         // Action.ID, Signal: answered by Swept
 	Acknowledge                   // Action.ID: tier 1 may forget that exit
+	Prolonged                     // Action.ID, At: when tier 1 is to end it now
 	StartProbe                    // Action.ID, Probe
 	StopProbe                     // Action.ID, Probe
 	Changed                       // Before, After, Remembered: a transition is over, or what holds the service has changed

@@ -208,7 +208,7 @@ func (s *Set) transition(l *Life, e machine.Event) {
 		return
 	}
 	s.observe(l)
-	if next.Phase == machine.Waiting && before.Reason != next.Reason {
+	if before.Blocked != next.Blocked {
 		s.order.RedecideDependents(l.node)
 	}
 }
@@ -217,7 +217,7 @@ func (s *Set) transition(l *Life, e machine.Event) {
 // state, which the heap follows.
 var effectOf = map[machine.ActionKind]EffectKind{
 	machine.Spawn: Spawn, machine.Signal: Signal, machine.Sweep: Sweep,
-	machine.StartProbe: StartProbe, machine.StopProbe: StopProbe,
+	machine.Prolonged: Prolonged, machine.StartProbe: StartProbe, machine.StopProbe: StopProbe,
 }
 
 // do adds what the machine asks for.

@@ -92,6 +92,9 @@ func (l *Loop) carryOut(e *core.Effect) {
 		l.Commands.told(e)
 	case core.Forgot:
 		l.Records.memory.ForgetOperation(e.Operation.ID)
+	case core.Prolonged:
+		l.jobs.prolonged(l.fleet.byNode[e.Node], e.Action.At)
+		l.spawner.Tell(e)
 	case core.Acknowledge, core.Signal, core.Sweep:
 		l.spawner.Tell(e)
 	default:

@@ -89,6 +89,9 @@ func (l *Loop) openFor(of *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []
 		fds, m.Targets = append(fds, fd), append(m.Targets, int32(3+i))
 	}
 	m.ListenPID, m.Env = len(opened.Descriptors) > 0, append(of.Env, opened.Environment...)
+	if lease := u.state.Lease; u.definition.Deadline != "" {
+		m.Deadline, m.Env = lease.At, append(m.Env, wire.Fence+"="+lease.Fence)
+	}
 	u.process.secrets.Store(new(redact.Of(of.Env, of.Walls.Secrets...)))
 	u.output.slot.Mark("starting " + cmp.Or(of.Path, u.name))
 	for _, note := range of.Walls.Notes {

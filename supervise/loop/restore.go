@@ -224,7 +224,7 @@ func (c *takeover) childEvent(u *unit, child wire.Child) machine.Event {
 		event.Child = machine.ChildExited
 	}
 	event.ID, event.PID, event.StartTime = child.ID, int(child.PID), child.StartTime
-	event.StartedAt = int64(child.StartTime) * wire.Tick
+	event.StartedAt, event.Lease.At = int64(child.StartTime)*wire.Tick, child.Deadline
 	return event
 }
 

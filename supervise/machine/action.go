@@ -12,6 +12,7 @@ const (
 	Signal      ActionKind = "signal"      // ID, Signal, Scope
 	Sweep       ActionKind = "sweep"       // ID, Signal to all that bear the tag (0: only count): answered by Swept
 	Acknowledge ActionKind = "acknowledge" // ID: tier 1 may forget that exit
+	Prolonged   ActionKind = "prolonged"   // ID, At: tier 1 ends it then, and not before
 
 	// The timer slot: arming overwrites.
 	Arm    ActionKind = "arm" // Generation, At; in the past: fires at once

@@ -20,6 +20,11 @@ func (a *adoption) reconcile() {
 	s, e := a.state, &a.event
 	s.Probing = ""
 	a.cause = "the supervisor was replaced"
+	if same := e.ID == s.ID; e.Child != ChildNone && (same || e.Child != ChildExited) { // tier 1 has the last word
+		if s.Lease.At = e.Lease.At; !same {
+			s.Lease.Fence = "" // nobody knows it
+		}
+	}
 	if s.Removed {
 		s.Want = WantDown
 	} else if e.SetWant && s.Want != e.Want {

@@ -15,6 +15,7 @@ func (m *handler) onStart() {
 		return
 	}
 	was := s.Want
+	m.takeLease()
 	s.Want = WantUp
 	switch s.Phase {
 	case Stopped, Waiting, Backoff, Failed, Exited:
@@ -37,6 +38,29 @@ func (m *handler) onRestart() {
 	default:
 		s.Want = WantUp
 		m.restartRun("restart")
+	}
+}
+
+// takeLease takes the lease that a start brings, or what it prolongs. While there is a run
+// that another one is for, it does not change.
+func (m *handler) takeLease() {
+	s, is := m.state, m.event.Lease
+	if s.ID != 0 || is.Fence == s.Lease.Fence && s.Lease.At > m.event.Now {
+		m.onProlong()
+	} else if is.At != 0 {
+		s.Lease = is
+	}
+}
+
+// onProlong moves the deadline on, if it is that of the fence and has not passed: what has
+// is over.
+func (m *handler) onProlong() {
+	s, to := m.state, m.event.Lease
+	if to.Fence != s.Lease.Fence || s.Lease.At <= m.event.Now || to.At <= s.Lease.At {
+		return
+	}
+	if s.Lease.At = to.At; s.ID != 0 {
+		m.do(Action{Kind: Prolonged, ID: s.ID, At: to.At})
 	}
 }
 

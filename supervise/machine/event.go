@@ -14,11 +14,12 @@ type EventKind string
 // they do nothing if the State has another spawn.
 const (
 	// Commands: Cause and Actor are kept for the published transition.
-	Start   EventKind = "start"
+	Start   EventKind = "start"   // Lease, if it needs one
 	Stop    EventKind = "stop"    // Within, Hurry
 	Restart EventKind = "restart" // also starts what is not running
 	Remove  EventKind = "remove"  // the definition is gone: stop, then Gone
 	Update  EventKind = "update"  // the definition is new, and Policy is its policy: NeedsRestart
+	Prolong EventKind = "prolong" // Lease: its deadline moves on
 
 	// From the graph of dependencies.
 	DependenciesMet   EventKind = "dependencies-met"
@@ -32,7 +33,7 @@ const (
 	Swept       EventKind = "swept"        // ID, Remaining
 
 	// A new supervisor found the State. Child is what tier 1 reports, with ID, PID,
-	// StartTime, StartedAt, and for an exit Code, Signal, Leftovers. Want overrides
+	// StartTime, StartedAt, Lease.At, and for an exit Code, Signal, Leftovers. Want overrides
 	// the State's if SetWant is true.
 	Adopt EventKind = "adopt"
 
@@ -64,7 +65,7 @@ const (
 
 // EventKinds lists every kind.
 var EventKinds = []EventKind{
-	Start, Stop, Restart, Remove, Update, DependenciesMet, DependenciesUnmet,
+	Start, Stop, Restart, Remove, Update, Prolong, DependenciesMet, DependenciesUnmet,
 	Spawned, SpawnFailed, SpawnStuck, ExitedEvent, Swept, Adopt, TimerFired, Stalled,
 	ProbePassed, ProbeFailed, HealthPassed, HealthFailed,
 	Ready, Reloading, StoppingItself, ExtendTimeout,
@@ -122,6 +123,8 @@ type Event struct {
 	ExitStatus *int // EXIT_STATUS= of it
 
 	Generation uint64 // of TimerFired
+
+	Lease Lease
 
 	Child   Child // of Adopt
 	Want    Want

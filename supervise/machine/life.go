@@ -39,6 +39,12 @@ func (l *life) launch() {
 	s := l.state
 	s.Run = Run{}
 	s.NoRetry, s.Text = false, ""
+	if l.policy.Deadline && s.Lease.At <= l.event.Now {
+		s.Want = WantDown
+		l.becomeStopped()
+		l.reason = "its deadline has passed: it needs a start with a new one"
+		return
+	}
 	l.reason = s.Blocked
 	if s.Blocked != "" {
 		l.enter(Waiting)

@@ -12,7 +12,8 @@ import (
 
 // Policy is the part of a definition that decides the service's lifecycle.
 type Policy struct {
-	Oneshot bool
+	Oneshot  bool
+	Deadline bool // it runs under a Lease alone
 
 	Restart     service.RestartPolicy
 	Delay       time.Duration // before a restart that is not immediate
@@ -54,7 +55,7 @@ const (
 // PolicyOf returns the policy of a definition.
 func PolicyOf(d *service.Definition) Policy {
 	p := Policy{
-		Oneshot: d.Type == service.Oneshot,
+		Oneshot: d.Type == service.Oneshot, Deadline: d.Deadline == service.DeadlineRequired,
 
 		Restart:     d.Restart.Policy,
 		Delay:       d.Restart.Delay,

@@ -108,8 +108,15 @@ type State struct {
 
 	History
 
+	Lease     Lease     `json:"lease,omitzero"`
 	Deadlines Deadlines `json:"deadlines"`
 	Timer     Timer     `json:"timer"`
+}
+
+// Lease is what a service runs under that needs a deadline, the one that a start gave last.
+type Lease struct {
+	Fence string `json:"fence"`
+	At    int64  `json:"at"` // when tier 1 ends what runs under it, in nanoseconds of the events' clock
 }
 
 // Run is one spawn, from the request until its end was handled. Invariant: it is zero if

@@ -77,6 +77,8 @@ func (m *handler) handle() {
 		m.onStop()
 	case Update:
 		m.onUpdate()
+	case Prolong:
+		m.onProlong()
 	case DependenciesMet:
 		m.onDependenciesMet()
 	case DependenciesUnmet:

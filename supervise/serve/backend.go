@@ -215,8 +215,13 @@ func (s *Backend) Operate(ctx context.Context, name, of string, how control.Oper
 	units, only, problems := s.choose(meant, name)
 	var outcomes []control.Outcome
 	var id uint64
+	lease, err := leaseFor(units, name, of, how.Deadline)
+	if err != nil {
+		return nil, 0, err
+	}
 	if len(units) > 0 { // a command on nothing is no operation
 		cmd := CommandOf(name, units, actor)
+		cmd.Event.Lease = lease
 		if cmd.Only = only; how.Runtime {
 			cmd.Want = service.IntentNone
 		}

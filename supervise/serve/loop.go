@@ -109,7 +109,11 @@ func (v *View) Status() control.Service {
 	st.LogLostBytes, st.LogUnsentLines = v.Written.LostBytes, v.Unsent
 	reason := cmp.Or(v.Fault, v.State.Reason, v.lastWords())
 	if st.State == "stopped" {
-		reason = v.Fault // how its last run ended is in last_exit
+		reason = cmp.Or(v.Fault, v.State.Reason) // how its last run ended is in last_exit
+	}
+	if lease := v.State.Lease; lease.At > v.At {
+		at := time.Now().Add(time.Duration(lease.At - v.At)).UTC()
+		st.Deadline = &control.Deadline{AtNS: lease.At, At: at, Fence: lease.Fence}
 	}
 	st.Reason = orNull(reason)
 	if v.Fault != "" && !v.Active() {

@@ -278,12 +278,15 @@ func (d *Driver) Adopt(s Service, user *rights.User, id uint64) *Launch {
 	return l
 }
 
-// Tell carries out Signal, Sweep and Acknowledge.
+// Tell carries out Signal, Sweep, Prolonged and Acknowledge.
 func (d *Driver) Tell(e *core.Effect) {
 	a, scope := e.Action, wire.ScopeGroup
 	switch {
 	case e.Kind == core.Acknowledge:
 		d.batch().Add(&wire.Acknowledge{ID: a.ID}, nil, nil)
+		return
+	case e.Kind == core.Prolonged:
+		d.batch().Add(&wire.Deadline{ID: a.ID, At: a.At}, nil, nil)
 		return
 	case e.Kind == core.Sweep:
 		scope = wire.ScopeLeftover

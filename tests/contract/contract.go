@@ -50,6 +50,7 @@ var All = []Test{
 	{Name: "StartStopRestart", Run: StartStopRestart},
 	{Name: "WaitEnds", Run: WaitEnds},
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
+	{Name: "OrderGoesThroughOneshots", Run: OrderGoesThroughOneshots},
 	{Name: "AfterAndWantsAreOrdered", Run: AfterAndWantsAreOrdered},
 	{Name: "Operations", Run: Operations},
 	{Name: "RollingHealsTheUnhealthy", Run: RollingHealsTheUnhealthy},
@@ -169,6 +170,7 @@ var All = []Test{
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
+	{Name: "Deadlines", Run: Deadlines, Root: true},
 	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},
 	{Name: "RunIsFull", Run: RunIsFull, Root: true},
 	{Name: "FalseCopies", Run: FalseCopies, Root: true},

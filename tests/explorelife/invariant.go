@@ -39,7 +39,11 @@ func Check(before machine.State, p machine.Policy, e machine.Event, after machin
 		return fmt.Errorf("%d spawns in one step", spawns)
 	case spawns > 0 && after.Want == machine.WantDown:
 		return fmt.Errorf("spawned though wanted down")
-	case spawns > 0 && after.Blocked != "":
+	case spawns > 0 && p.Deadline && after.Lease.At <= e.Now:
+		return fmt.Errorf("spawned though its deadline has passed")
+	case after.ID != 0 && after.ID == before.ID && after.Lease.Fence != before.Lease.Fence && e.Kind != machine.Adopt:
+		return fmt.Errorf("the fence %q of a run became %q", before.Lease.Fence, after.Lease.Fence)
+	case after.Blocked != "" && spawns > 0:
 		return fmt.Errorf("spawned though %s", after.Blocked)
 	case after.Timer.At != earliest:
 		return fmt.Errorf("timer armed for %d, the earliest deadline is %d", after.Timer.At, earliest)
@@ -69,7 +73,11 @@ func Check(before machine.State, p machine.Policy, e machine.Event, after machin
 			return err
 		}
 	}
-	if err := errors.Join(checkCommand(before, e, after), checkUpdate(before, e, after)); err != nil {
+	var wants error
+	if !p.Deadline || after.Lease.At > e.Now || !quiet(after.Phase) { // else nothing is wanted of it any more
+		wants = checkCommand(before, e, after)
+	}
+	if err := errors.Join(wants, checkUpdate(before, e, after)); err != nil {
 		return err
 	}
 	if before.Phase == machine.Failed && spawns > 0 {

@@ -28,6 +28,8 @@ type key struct {
 	watchdog, delay                 int64
 	starts                          [2]int64
 	times                           [11]int64
+	fence                           string
+	lease, ends                     int // of the state, and of its child
 }
 
 func keyOf(w World, p machine.Policy) key {
@@ -77,5 +79,6 @@ func keyOf(w World, p machine.Policy) key {
 		at(s.Timer.At, 1), at(d.Start, 1), at(d.Spawn, 1), at(d.Ready, 1),
 		at(d.Watchdog, 1), at(d.Stop, 1), at(d.Sweep, 1),
 	}
+	k.fence, k.lease, k.ends = s.Lease.Fence, w.reach(s.Lease.At), w.reach(w.Child.Deadline)
 	return k
 }

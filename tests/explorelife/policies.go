@@ -37,6 +37,9 @@ func Policies() []Named {
 		with("never", func(p *machine.Policy) {
 			p.Restart, p.RetryFailed, p.StopScope = service.RestartNo, time.Second, machine.ScopeMain
 		}),
+		with("under a deadline", func(p *machine.Policy) {
+			p.Deadline, p.Restart, p.Limit = true, service.RestartAlways, 0
+		}),
 		with("oneshot", func(p *machine.Policy) {
 			p.Oneshot, p.Limit = true, 0
 		}),

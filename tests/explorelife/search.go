@@ -186,7 +186,7 @@ func (s *search) ignored(w World, e machine.Event, after machine.State, actions 
 func outside(k machine.EventKind) bool {
 	switch k {
 	case machine.Start, machine.Stop, machine.Restart, machine.Remove, machine.Update,
-		machine.DependenciesMet, machine.DependenciesUnmet, machine.Adopt, machine.Stalled:
+		machine.DependenciesMet, machine.DependenciesUnmet, machine.Adopt, machine.Stalled, machine.Prolong:
 		return true
 	}
 	return false
@@ -218,6 +218,9 @@ func (s *search) events(w World) []machine.Event {
 		{Kind: machine.TimerFired, Generation: w.State.Timer.Generation - 1, Now: w.State.Timer.At},
 		{Kind: machine.Stalled, Within: int64(time.Second), Now: w.Now + int64(time.Second)},
 		w.Adoption(),
+	}
+	if s.policy.Deadline {
+		list = append(list, s.leases(w)...)
 	}
 	if s.policy.RetryFailed > 0 { // two policies are enough to try these with
 		list = append(list,
@@ -258,6 +261,37 @@ func (s *search) events(w World) []machine.Event {
 		}
 	}
 	return list
+}
+
+// Deadlines of leases: one that passes before all else, and one that passes after it.
+const (
+	near = int64(1)
+	far  = int64(time.Hour)
+)
+
+// reach is 0 for a deadline that has passed, 1 for one that is near, 2 for one that is far.
+func (w *World) reach(at int64) int {
+	switch left := at - w.Now; {
+	case left <= 0:
+		return 0
+	case left <= near:
+		return 1
+	}
+	return 2
+}
+
+// leases are the events that give a fence and a deadline, or move one on: under one fence
+// and another, to a time that has passed, that is near, and that is far; and one that only
+// lets the present deadline pass.
+func (s *search) leases(w World) (list []machine.Event) {
+	for _, fence := range []string{"1", "2"} {
+		for _, kind := range []machine.EventKind{machine.Start, machine.Prolong} {
+			for _, within := range []int64{0, near, far} {
+				list = append(list, machine.Event{Kind: kind, Lease: machine.Lease{Fence: fence, At: w.Now + within}})
+			}
+		}
+	}
+	return append(list, machine.Event{Kind: machine.Prolong, Now: w.State.Lease.At})
 }
 
 var exits = []struct {

@@ -17,6 +17,7 @@ type Child struct {
 	ID        uint64
 	Stuck     bool // the spawn was reported as stuck
 	Leftovers int  // of an exited one
+	Deadline  int64
 }
 
 // World is a service together with the truth about its process.
@@ -48,7 +49,17 @@ func (w *World) apply(a machine.Action) error {
 		if a.ID <= c.ID {
 			return fmt.Errorf("id %d is not above %d", a.ID, c.ID)
 		}
-		*c = Child{State: machine.ChildPending, ID: a.ID}
+		*c = Child{State: machine.ChildPending, ID: a.ID, Deadline: w.State.Lease.At}
+	case machine.Prolonged:
+		switch {
+		case a.ID != c.ID || c.State == machine.ChildNone:
+			return fmt.Errorf("a deadline for %d, while %d is %s", a.ID, c.ID, c.State)
+		case c.Deadline <= w.Now:
+			return fmt.Errorf("a deadline that has passed was moved to %d", a.At)
+		case a.At <= c.Deadline:
+			return fmt.Errorf("a deadline was brought forward")
+		}
+		c.Deadline = a.At
 	case machine.Signal:
 		if a.ID == 0 || a.Signal == 0 || a.Scope == "" {
 			return fmt.Errorf("signal without id, number or scope")
@@ -119,7 +130,7 @@ func (w *World) Happen(e machine.Event) bool {
 func (w *World) Adoption() machine.Event {
 	e := machine.Event{Kind: machine.Adopt, Child: w.Child.State}
 	if w.Child.State != machine.ChildNone {
-		e.ID, e.PID, e.StartTime = w.Child.ID, 100, 1
+		e.ID, e.PID, e.StartTime, e.Lease.At = w.Child.ID, 100, 1, w.Child.Deadline
 	}
 	if w.Child.State == machine.ChildExited {
 		e.Code, e.Leftovers = 1, w.Child.Leftovers

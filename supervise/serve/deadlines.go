@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"regexp"
+	"time"
+
+	"rlminit/control"
+	"rlminit/supervise/core"
+	"rlminit/supervise/machine"
+	"rlminit/wire"
+)
+
+// fence is what a fence may be.
+var fence = regexp.MustCompile(`^[0-9A-Za-z._-]{1,64}$`)
+
+// leaseFor is what a command on one service is to run it under, or why it may not be given.
+// Who starts all names none, and starts nothing that needs one.
+func leaseFor(units []*View, verb, of string, d *control.Deadline) (lease machine.Lease, err error) {
+	now := int64(wire.SinceBoot())
+	switch {
+	case d == nil && (verb == core.VerbStop || of == control.All || len(units) == 0):
+		return lease, nil
+	case d != nil && (verb != core.VerbStart || of == control.All || len(units) == 0):
+		return lease, control.BadRequest("cannot %s %s: a deadline goes with the start of one service", verb, of)
+	}
+	u := units[0]
+	is := u.State.Lease
+	switch {
+	case d == nil && u.policy().Deadline && is.At <= now:
+		return lease, control.NotSupported("cannot %s %s: it runs only under a deadline, and has none; whoever holds its claim starts it", verb, u.Title)
+	case d == nil:
+		return lease, nil
+	case !u.policy().Deadline:
+		return lease, control.BadRequest("cannot start %s with a deadline: its definition does not have `deadline: required`", u.Title)
+	case !fence.MatchString(d.Fence):
+		return lease, control.BadRequest("cannot start %s: its fence has 1 to 64 letters, digits, dots, dashes and underscores", u.Title)
+	case d.AtNS <= now:
+		return lease, control.Conflict("cannot start %s: its deadline has passed %s ago", u.Title, time.Duration(now-d.AtNS).Round(time.Millisecond))
+	case u.State.ID != 0 && is.Fence != d.Fence:
+		return lease, control.Conflict("cannot start %s: what runs under the fence %q is still there", u.Title, is.Fence)
+	}
+	return machine.Lease{Fence: d.Fence, At: d.AtNS}, nil
+}
+
+// Prolong moves deadlines on.
+func (c *Commands) Prolong(deadlines []control.Deadline) control.Prolonged {
+	for _, d := range deadlines {
+		if u, err := c.LookUp(d.Name); err == nil {
+			c.loop.Tell(core.Input{Kind: core.Happened, Node: u.Life.Node(), Event: machine.Event{
+				Kind: machine.Prolong, Lease: machine.Lease{Fence: d.Fence, At: d.AtNS},
+			}})
+		}
+	}
+	answer := control.Prolonged{Refused: []control.Unmoved{}}
+	c.loop.Read(func(now Services) { // which comes after what was told
+		for _, d := range deadlines {
+			if why := unmoved(now.Find(d.Name), d); why != "" {
+				answer.Refused = append(answer.Refused, control.Unmoved{Name: d.Name, Why: why})
+			}
+		}
+	})
+	return answer
+}
+
+// unmoved is why a deadline is not the one that somebody wants; "": it is.
+func unmoved(u *View, d control.Deadline) string {
+	if u == nil {
+		return "there is no such service"
+	}
+	switch is := u.State.Lease; {
+	case is.At == d.AtNS && is.Fence == d.Fence && is.At > u.At:
+		return ""
+	case is.Fence != d.Fence || is.At == 0:
+		return "it does not run under that fence"
+	case is.At <= u.At:
+		return "its deadline has passed"
+	}
+	return "its deadline is later already"
+}
