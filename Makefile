@@ -138,6 +138,11 @@ test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs, 
 	@tests/install-tools qemu-system-x86_64 podman runc
 	@{ $(GO) test -count=1 -timeout 30m -tags vm -json $(if $(ONE),-run '$(ONE)') ./tests/vm && echo "exit 0" || echo "exit $$?"; } | $(GO) run ./tests/cmd/testlog vm -timeout 30m -tags vm
 
+.PHONY: test-dumb-init
+test-dumb-init: build ## dumb-init's own suite, of a checkout of it in SUITE, with dumb-init and with rlminit in its place
+	@tests/install-tools pytest-3 dumb-init
+	@tests/dumb-init '$(SUITE)'
+
 .PHONY: bench
 bench: build ## times and memory beside tini, s6, runit and others, and the ratios; JSON=FILE for all figures, PEER_PEBBLE and PEER_SUPERVISORD for two more
 	@tests/install-tools gcc tini dumb-init catatonit s6-svscan runsvdir supervisord mkfs.ext4

@@ -58,7 +58,7 @@ func (c *Client) operate(ctx context.Context, verb, name string, o Operate, repe
 
 // Prolong moves the deadlines of services on, and returns those that it does not: whose
 // fence is another's, whose deadline has passed or is later already.
-func (c *Client) Prolong(ctx context.Context, d []Deadline) (Prolonged, error) {
+func Prolong(ctx context.Context, c *Client, d []Deadline) (Prolonged, error) {
 	return ask[Prolonged](ctx, c, same("/v1/deadlines", Deadlines{d}, "the deadlines"))
 }
 

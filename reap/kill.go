@@ -28,7 +28,7 @@ func (s *signaller) kill(pid, signal int32, user uint32) unix.Errno {
 	c := sys.Command{
 		Session: sys.SameGroup,
 		SetIDs:  true, UID: user, GID: s.policy.User.GID,
-		Kill: true, KillPID: pid, KillSignal: signal,
+		Kill: &sys.Victim{PID: pid, Signal: signal},
 	}
 	c.Start()
 	if c.PID == 0 {

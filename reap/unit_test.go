@@ -164,7 +164,7 @@ func TestNothingWaitsForStuckThreads(t *testing.T) {
 	stuck, through := 0, 0
 	var children []*sys.Command
 	for range threads.Most {
-		c := &sys.Command{Session: sys.OwnSession, Kill: true, KillSignal: sys.SIGSTOP} // it stops in the middle of its way
+		c := &sys.Command{Session: sys.OwnSession, Kill: &sys.Victim{Signal: sys.SIGSTOP}} // it stops in the middle of its way
 		children = append(children, c)
 		r.threads.Submit(&threads.Job{Command: c, Done: func(*threads.Job) { through++ }, Stuck: func(*threads.Job) { stuck++ }}, 0)
 	}

@@ -157,6 +157,9 @@ func svscanctl(c *call) int {
 			for _, note := range r.Notes {
 				fmt.Fprintf(c.to.Err, "%s: warning: %s\n", c.name, note)
 			}
+			if isOwnDir(words[0]) {
+				err = c.scan(client, words[0])
+			}
 		}
 	}
 	if err != nil {

@@ -39,3 +39,31 @@ func TestInstallCompat(t *testing.T) {
 		t.Errorf("exit code %d", r.code)
 	}
 }
+
+// TestInstallCompatOfS6: the names of s6 are linked where rlminit-s6 lies beside the binary, and
+// a shim is refused where rlminit-shim does not.
+func TestInstallCompatOfS6(t *testing.T) {
+	bin, dir := t.TempDir(), t.TempDir()
+	self, s6 := filepath.Join(bin, "rlminit"), filepath.Join(bin, "rlminit-s6")
+	links, err := makeLinks(self, dir, false)
+	if err != nil || len(links) != 6 {
+		t.Fatalf("without rlminit-s6: %v, %v", links, err)
+	}
+	if err := os.WriteFile(s6, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if links, err = makeLinks(self, dir, false); err != nil || len(links) != 6+len(s6Names) {
+		t.Fatalf("with rlminit-s6: %v, %v", links, err)
+	}
+	for _, name := range s6Names {
+		if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || target != s6 {
+			t.Errorf("%s points to %q: %v", name, target, err)
+		}
+	}
+	if target, _ := os.Readlink(filepath.Join(dir, "tini")); target != self {
+		t.Errorf("tini points to %q", target)
+	}
+	if err := runShim(self, []string{"agent=/bin/true"}, dir, false); err == nil {
+		t.Error("a shim was made without rlminit-shim")
+	}
+}

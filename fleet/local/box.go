@@ -170,7 +170,7 @@ func (b *Box) Extend(ctx context.Context, all []agent.Deadline) (refused []strin
 	for i, d := range all {
 		ask[i] = control.Deadline{Name: d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At + stretch}
 	}
-	answer, err := b.Client.Prolong(ctx, ask)
+	answer, err := control.Prolong(ctx, b.Client, ask)
 	if err != nil {
 		return nil, err
 	}

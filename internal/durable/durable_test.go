@@ -329,6 +329,8 @@ func TestADeniedWriteOfAContainersUser(t *testing.T) {
 			unprivileged.Dir(), name, owner, unprivileged.UID, unprivileged.UID, unprivileged.GID)
 		if name == "other" {
 			want += ", or use docker run --user 4242:4343"
+		} else {
+			want += ", or set PUID and PGID in place of docker run --user"
 		}
 		if err := d.WriteFile("x", nil, Write{Mode: 0o600}); err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)

@@ -137,12 +137,10 @@ func (e *Error) explainDenied(d *Dir, rel string) {
 		}
 		e.Path = d.Path(at)
 		if int(st.Uid) == uid {
-			e.Why = fmt.Sprintf("%v, its mode is %04o", e.Err, st.Mode&0o7777)
-			e.Remedy = "give its owner access: chmod u+rwX DIR"
+			e.Why, e.Remedy = fmt.Sprintf("%v, its mode is %04o", e.Err, st.Mode&0o7777), "give its owner access: chmod u+rwX DIR"
 			return
 		}
-		e.Why = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid)
-		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR", uid, gid)
+		e.Why, e.Remedy = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid), fmt.Sprintf("on the host: chown %d:%d DIR", uid, gid)
 		switch {
 		case startedByRoot() && st.Uid == 0: // which gives them a volume that is new, and no other
 			e.Remedy += ", or set RLMINIT_UID and RLMINIT_GID"
@@ -152,6 +150,8 @@ func (e *Error) explainDenied(d *Dir, rel string) {
 			e.Remedy += fmt.Sprintf(", or set RLMINIT_UID=%d and RLMINIT_GID=%d", st.Uid, st.Gid)
 		case st.Uid != 0:
 			e.Remedy += fmt.Sprintf(", or use docker run --user %d:%d", st.Uid, st.Gid)
+		default:
+			e.Remedy += ", or set PUID and PGID in place of docker run --user"
 		}
 		return
 	}

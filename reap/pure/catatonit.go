@@ -2,10 +2,6 @@ package pure
 
 import "rlminit/reap/sys"
 
-// catatonitVersion is the version whose behaviour this is; Docker looks for the
-// word tini in it.
-const catatonitVersion = "tini version 0.1.7_catatonit (rlminit)"
-
 const catatonitUsage = "usage: catatonit [-ghLPV] [--] <progname> [<arguments>...]\n"
 
 var catatonitInit = personality{
@@ -14,7 +10,8 @@ var catatonitInit = personality{
 		{letter: 'h', to: 2, text: catatonitUsage + catatonitOptions},
 		{letter: 'L', to: 1, text: "rlminit, in place of catatonit" + license},
 		{letter: 'P', on: func(o *options) { o.catatonit.pause = true }},
-		{letter: 'V', name: "version", to: 1, text: catatonitVersion + "\n"},
+		// The version whose behaviour this is; Docker looks for the word tini in it.
+		{letter: 'V', name: "version", to: 1, text: "tini version 0.1.7_catatonit\n"},
 	},
 	long:           true,
 	permute:        true,
@@ -142,14 +139,13 @@ func (m *mainCommand) reapedCatatonit(w sys.Wait, _ bool) bool {
 	return false
 }
 
+// catatonitOptions are in words of ours: nothing compares catatonit's, and those
+// send whoever has found a fault to its own authors.
 const catatonitOptions = `
-Runs the program as the child of an init that forwards signals and reaps zombies.
-
+options:
   -g              Send signals to the program's process group.
-  -P              Run no program, and exit at INT or TERM.
   -h              Show this help and exit.
   -L              Show the license and exit.
+  -P              Run no program, and exit at INT or TERM.
   -V, --version   Show the version and exit.
-
-CATATONIT_DEBUG, with any value, says on stderr what is done.
 `

@@ -3,7 +3,7 @@ package pure
 import "rlminit/reap/sys"
 
 // dumbVersion is the version whose behaviour this is.
-const dumbVersion = "dumb-init v1.2.5 (rlminit)"
+const dumbVersion = "dumb-init v1.2.5"
 
 var dumb = personality{
 	flags: []flag{
@@ -204,18 +204,23 @@ This option can be specified multiple times.
 Use --help for full usage.
 `
 
+// dumbUsage is dumb-init's own to the byte, for its suite compares it.
 const dumbUsage = dumbVersion + `
 Usage: % [option] command [[arg] ...]
 
-Runs the command as the child of an init that forwards signals and reaps zombies.
+dumb-init is a simple process supervisor that forwards signals to children.
+It is designed to run as PID1 in minimal container environments.
 
-   -c, --single-child   Send signals to the command alone, and not to all of
-                        the processes in a session of its own.
-   -r, --rewrite s:r    Send signal r where s was received; 0 sends none.
-                        Can be repeated.
-   -v, --verbose        Say on stderr what is done.
-   -h, --help           Show this help and exit.
-   -V, --version        Show the version and exit.
+Optional arguments:
+   -c, --single-child   Run in single-child mode.
+                        In this mode, signals are only proxied to the
+                        direct child and not any of its descendants.
+   -r, --rewrite s:r    Rewrite received signal s to new signal r before proxying.
+                        To ignore (not proxy) a signal, rewrite it to 0.
+                        This option can be specified multiple times.
+   -v, --verbose        Print debugging information to stderr.
+   -h, --help           Print this help message and exit.
+   -V, --version        Print the current version and exit.
 
-DUMB_INIT_DEBUG=1 is --verbose, and DUMB_INIT_SETSID=0 is --single-child.
+Full help is available online at https://github.com/Yelp/dumb-init
 `

@@ -86,28 +86,77 @@ var catatonitRuns = [][]string{
 	{"--", "grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"},
 }
 
+var tiniRuns = [][]string{
+	{},
+	{"--"},
+	{"-z"},
+	{"-gz", "true"},
+	{"--foo", "true"},
+	{"--version", "true"},
+	{"-s", "--", "true"},
+	{"true"},
+	{"-"},
+	{"-e"},
+	{"-p"},
+	{"-e", "256", "true"},
+	{"-e", "-1", "true"},
+	{"-e", "x", "true"},
+	{"-e", "", "-s", "true"},
+	{"-p", "FOO", "true"},
+	{"-p", "15", "true"},
+	{"-s", "-p", "SIGKILL", "true"},
+	{"-s", "nosuch"},
+	{"-s", "/etc/passwd"},
+	{"-s", "/etc/passwd/x"},
+	{"-s", "/etc"},
+	{"-s", ""},
+	{"-s", "./nosuch"},
+	{"-s", "sh", "-c", "echo out; echo err >&2; exit 42"},
+	{"-s", "-e", "7", "-e143", "sh", "-c", "exit 7"},
+	{"-s", "-e143", "--", "sh", "-c", "kill $$"},
+	{"-s", "-v", "--", "sh", "-c", "kill -9 $$"},
+	{"-sgv", "--", "sh", "-c", "exit 3"},
+	{"-svv", "true"},
+	{"-sw", "sh", "-c", "(true &); sleep 0.1; exit 4"},
+	{"-svv", "sh", "-c", `trap "exit 9" USR1; kill -USR1 $PPID; sleep 0.5 & wait`},
+	{"-sg", "sh", "-c", `trap "exit 9" TERM; kill $PPID; sleep 0.5 & wait`},
+	{"-s", "sh", "-c", `[ "$(ps -o pgid= -p $$ | tr -d " ")" = $$ ]; echo $?`},
+	{"-s", "grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"},
+}
+
+// posix makes glibc's getopt end options at the first word that is none, which tini
+// leaves to the C library.
+var posix = []string{"POSIXLY_CORRECT=1"}
+
 // environments are those in which each command line is run.
 var environments = map[string][][]string{
+	"tini":      {posix, {posix[0], "TINI_VERBOSITY=3"}, {posix[0], "TINI_VERBOSITY=0", "TINI_SUBREAPER="}, {posix[0], "TINI_KILL_PROCESS_GROUP="}},
 	"dumb-init": {nil, {"DUMB_INIT_DEBUG=1"}, {"DUMB_INIT_SETSID=0", "DUMB_INIT_DEBUG=1"}, {"DUMB_INIT_SETSID=", "DUMB_INIT_DEBUG=yes"}},
 	"catatonit": {nil, {"CATATONIT_DEBUG="}, {"CATATONIT_LOG=", "CATATONIT_DEBUG=1"}, {"POSIXLY_CORRECT=1", "LISTEN_PID=1"}},
 }
 
-// TestLikeTheOthers holds dumb-init and catatonit to the programs themselves.
+// TestLikeTheOthers holds tini, dumb-init and catatonit to the programs themselves.
 func TestLikeTheOthers(t *testing.T) {
-	for name, runs := range map[string][][]string{"dumb-init": dumbInitRuns, "catatonit": catatonitRuns} {
-		real, err := exec.LookPath(name)
-		if err != nil {
-			t.Skipf("needs %s to compare with", name)
-		}
+	for name, runs := range map[string][][]string{"tini": tiniRuns, "dumb-init": dumbInitRuns, "catatonit": catatonitRuns} {
 		for _, env := range environments[name] {
-			t.Run(name+" "+strings.Join(env, " "), func(t *testing.T) {
+			t.Run(strings.Join(append([]string{name}, env...), " "), func(t *testing.T) {
 				t.Parallel()
+				real := theReal(t, name)
 				for _, args := range runs {
 					compare(t, real, name, args, env)
 				}
 			})
 		}
 	}
+}
+
+// theReal is the path of the other program.
+func theReal(t *testing.T, name string) string {
+	real, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("needs %s to compare with", name)
+	}
+	return real
 }
 
 // compare runs both until they say the same, five times at the most: where two
@@ -144,12 +193,18 @@ func answers(t *testing.T, real, name string, args, env []string) (got, want res
 		// What they say of the child that could not become the command is left
 		// out: we have no such child.
 		got.stderr, want.stderr = "", ""
+		if name == "tini" {
+			got.stdout, want.stdout = "", ""
+		}
+	}
+	if name == "tini" { // says there what it does
+		got.stdout, want.stdout = messages(name, got.stdout), messages(name, want.stdout)
 	}
 	got.stderr, want.stderr = messages(name, got.stderr), messages(name, want.stderr)
 	return got, want
 }
 
-var unable = regexp.MustCompile(`(?m)(No such file or directory|Permission denied)$`)
+var unable = regexp.MustCompile(`(?m)(No such file or directory|Not a directory|Permission denied)$`)
 
 var pids = regexp.MustCompile(`\b[0-9]{3,}\b`)
 
@@ -174,26 +229,128 @@ func messages(name, stderr string) string {
 	return strings.Join(slices.Compact(parts), "\n")
 }
 
-// TestOthersVersions: what scripts look for in the words of each.
-func TestOthersVersions(t *testing.T) {
+// textRuns print a text: help, a version, or what is wrong with the command line.
+var textRuns = map[string][][]string{
+	"tini": {
+		{},
+		{"--"},
+		{"-h"},
+		{"-vh"},
+		{"--help"},
+		{"-V"},
+		{"--version"},
+		{"--version", "x"},
+		{"-z"},
+		{"-e"},
+		{"-e", "x"},
+		{"-p"},
+		{"-p", "x"},
+		{"true"},
+		{"-s", "nosuch"},
+	},
+	"dumb-init": {
+		{},
+		{"--"},
+		{"-h"},
+		{"-vh"},
+		{"--help"},
+		{"--he"},
+		{"--help=x"},
+		{"-V"},
+		{"--version"},
+		{"--ver"},
+		{"-hV"},
+		{"-z"},
+		{"--yolo"},
+		{"-r"},
+		{"-r", "x"},
+		{"-r", "1:32"},
+		{"nosuch"},
+	},
+	"catatonit": {{}, {"--"}, {"--help"}, {"-V"}, {"-VL"}, {"--version"}, {"--vers"}, {"--version=x"}, {"--v"}, {"-z"}, {"--yolo"}},
+}
+
+// TestTexts: what scripts compare is the other's to the byte, on the same stream and with
+// the same exit code, whatever the path by which it is called.
+func TestTexts(t *testing.T) {
+	for name, runs := range textRuns {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			real := theReal(t, name)
+			if ours, theirs := text(t, ourselves, name, "--version"), text(t, real, name, "--version"); ours != theirs {
+				t.Skipf("compares with %q, and %s is %q", ours.stdout+ours.stderr, real, theirs.stdout+theirs.stderr)
+			}
+			for _, called := range []string{name, "/sbin/" + name} {
+				for _, args := range runs {
+					if got, want := text(t, ourselves, called, args...), text(t, real, called, args...); got != want {
+						t.Errorf("%s %q:\ngot  %d %q %q\nwant %d %q %q", called, args,
+							got.code, got.stdout, got.stderr, want.code, want.stdout, want.stderr)
+					}
+				}
+			}
+			got, want := text(t, ourselves, name, "-h"), text(t, real, name, "-h")
+			if name == "catatonit" { // the rest of it is in words of ours
+				got.stderr, want.stderr = synopsis(got.stderr), synopsis(want.stderr)
+			}
+			if got != want || !strings.Contains(got.stdout+got.stderr, " [") {
+				t.Errorf("%s -h:\ngot  %d %q %q\nwant %d %q %q", name,
+					got.code, got.stdout, got.stderr, want.code, want.stdout, want.stderr)
+			}
+		})
+	}
+}
+
+const ourselves = "/proc/self/exe"
+
+// text is what the program at path says when it is called by that name, without its
+// process id.
+func text(t *testing.T, path, called string, args ...string) result {
+	t.Helper()
+	cmd := exec.Command(path, args...)
+	cmd.Args[0] = called
+	cmd.Env = command(called).Env
+	got := run(t, cmd)
+	got.stderr = regexp.MustCompile(`([(:])[0-9]+\)`).ReplaceAllString(got.stderr, "${1}PID)")
+	return got
+}
+
+// synopsis is the usage line of a help text, and the flags that it names, in their order.
+func synopsis(help string) string {
+	return strings.Join(regexp.MustCompile(`(?m)^usage: .*|^options:|^  -\w(, --\w+)?  `).FindAllString(help, -1), "\n")
+}
+
+// TestOthersTexts: the same where the others are not installed, and the texts that are
+// ours. One that ends with its line is the whole of what is said.
+func TestOthersTexts(t *testing.T) {
 	for _, c := range []struct {
 		name, flag, stdout, stderr string
 	}{
-		{"dumb-init", "-V", "", "dumb-init v1.2.5"},
-		{"dumb-init", "--version", "", "dumb-init v1.2.5"},
+		{"tini", "--version", "tini version 0.19.0\n", ""},
+		{"docker-init", "--version", "tini version 0.19.0\n", ""},
+		{"docker-init", "-h", "docker-init (tini version 0.19.0)\nUsage: docker-init [OPTIONS]", ""},
+		{"dumb-init", "-V", "", "dumb-init v1.2.5\n"},
+		{"dumb-init", "--version", "", "dumb-init v1.2.5\n"},
 		{"dumb-init", "-h", "", "--single-child"},
-		{"catatonit", "-V", "tini version 0.1.7_catatonit", ""},
-		{"catatonit", "--vers", "tini version 0.1.7_catatonit", ""},
+		{"catatonit", "-V", "tini version 0.1.7_catatonit\n", ""},
+		{"catatonit", "--vers", "tini version 0.1.7_catatonit\n", ""},
 		{"catatonit", "-L", "rlminit, in place of catatonit.\n\nLicensed", ""},
 		{"tini", "-l", "rlminit, in place of tini.\n\nLicensed", ""},
-		{"catatonit", "-h", "", "usage: catatonit [-ghLPV] [--] <progname> [<arguments>...]"},
+		{"catatonit", "-h", "", "usage: catatonit [-ghLPV] [--] <progname> [<arguments>...]\n\noptions:"},
 	} {
 		got := run(t, command(c.name, c.flag))
-		if got.code != 0 || !strings.Contains(got.stdout, c.stdout) || !strings.Contains(got.stderr, c.stderr) ||
-			c.stdout == "" && got.stdout != "" || c.stderr == "" && got.stderr != "" {
+		if got.code != 0 || !says(got.stdout, c.stdout) || !says(got.stderr, c.stderr) {
 			t.Errorf("%s %s: %d %q %q", c.name, c.flag, got.code, got.stdout, got.stderr)
 		}
 	}
+}
+
+// says tells whether a stream has what it is to have: a part, a whole that ends with its
+// line, or nothing.
+func says(stream, want string) bool {
+	if want == "" || strings.HasSuffix(want, "\n") {
+		return stream == want
+	}
+	return strings.Contains(stream, want)
 }
 
 // TestPause: catatonit -P runs nothing and ends at INT or TERM, and at nothing else.

@@ -38,8 +38,9 @@ type flag struct {
 	set    func(*options, string) bool // the same of one that has a value, which may make no sense
 }
 
-// read reads the command line of an init that is called name. done tells that it was no
-// command to run, or a wrong one, and code is what to exit with.
+// read reads the command line of an init. name is what its texts call it: getopt calls it
+// by the whole of its path. done tells that it was no command to run, or a wrong one, and
+// code is what to exit with.
 func (o *options) read(args []string, name string) (code int, done bool) {
 	words, fault := o.getopt(args[1:], func(f *flag, value string) bool {
 		switch {
@@ -57,7 +58,7 @@ func (o *options) read(args []string, name string) (code int, done bool) {
 	case done:
 		return code, true
 	case fault != "":
-		sys.Write(2, []byte(name+": "+fault+"\n"+named(o.as.fault, name)))
+		sys.Write(2, []byte(args[0]+": "+fault+"\n"+named(o.as.fault, name)))
 		return exitFailed, true
 	case len(words) == 0 && !o.catatonit.pause:
 		o.log(levelFatal, o.as.missing)

@@ -2,8 +2,9 @@ package pure
 
 import "rlminit/reap/sys"
 
-// tiniVersion is the version whose behaviour this is. Docker reads it.
-const tiniVersion = "tini version 0.19.0 - rlminit"
+// tiniVersion is the version whose behaviour this is, as Debian's says it. Docker
+// reads it.
+const tiniVersion = "tini version 0.19.0"
 
 var tini = personality{
 	flags: []flag{
@@ -20,8 +21,8 @@ var tini = personality{
 	none:        tiniUsage,
 	prefix:      func(level int, pid string) string { return "[" + levelNames[level] + " tini (" + pid + ")] " },
 	noSubreaper: "Failed to register as child subreaper",
-	noOrphans: "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n" +
-		"Use -s, or set TINI_SUBREAPER, or make this PID 1.",
+	noOrphans: "Tini is not running as PID 1 and isn't registered as a child subreaper.\nZombie processes will not be re-parented to Tini, so zombie reaping won't work.\n" +
+		"To fix the problem, use the -s option or set the environment variable TINI_SUBREAPER to register Tini as a child subreaper, or run Tini as PID 1.",
 	place:   (*mainCommand).findTerminal,
 	started: (*mainCommand).spawned,
 	notRun:  (*mainCommand).tiniNotRun,
@@ -82,32 +83,35 @@ func (m *mainCommand) tiniNotRun(c *sys.Command) int {
 	return exitFailed
 }
 
+// tiniUsage is tini's own to the byte, for scripts compare it. % is the name that it
+// was called by.
 const tiniUsage = "% (" + tiniVersion + `)
 Usage: % [OPTIONS] PROGRAM -- [ARGS] | --version
 
-Runs PROGRAM as the child of an init that forwards signals and reaps zombies.
+Execute a program under the supervision of a valid init process (%)
 
-  --version     Show the version and exit, if it is the only argument.
-  -h            Show this help and exit.
-  -s            Register as a child subreaper.
-  -p SIGNAL     Get SIGNAL when the parent process ends, for example "-p SIGKILL".
-  -v            Say more. Repeat up to 3 times.
-  -w            Warn when zombies are reaped.
-  -g            Send signals to the child's process group.
-  -e EXIT_CODE  Exit with 0 in place of EXIT_CODE, 0 to 255. Can be repeated.
-  -l            Show the license and exit.
+Command line options:
+
+  --version: Show version and exit.
+  -h: Show this help message and exit.
+  -s: Register as a process subreaper (requires Linux >= 3.4).
+  -p SIGNAL: Trigger SIGNAL when parent dies, e.g. "-p SIGKILL".
+  -v: Generate more verbose output. Repeat up to 3 times.
+  -w: Print a warning when processes are getting reaped.
+  -g: Send signals to the child's process group.
+  -e EXIT_CODE: Remap EXIT_CODE (from 0 to 255) to 0.
+  -l: Show license and exit.
 
 Environment variables:
 
-  TINI_SUBREAPER           Register as a child subreaper.
-  TINI_VERBOSITY           How much is said (default: 1).
-  TINI_KILL_PROCESS_GROUP  Send signals to the child's process group.
+  TINI_SUBREAPER: Register as a process subreaper (requires Linux >= 3.4).
+  TINI_VERBOSITY: Set the verbosity level (default: 1).
+  TINI_KILL_PROCESS_GROUP: Send signals to the child's process group.
 
 `
 
 const license = `.
 
-Licensed under the Apache License, Version 2.0; you may obtain a copy at
-http://www.apache.org/licenses/LICENSE-2.0. Distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+Licensed under the Apache License, Version 2.0, without warranty of any kind:
+http://www.apache.org/licenses/LICENSE-2.0
 `

@@ -54,7 +54,7 @@ func (c *Command) start() {
 	c.PID, c.PIDFD, c.Step, c.Errno, c.born.joins = 0, -1, StepFork, 0, false
 	flags := uintptr(cloneVM | cloneVfork | SIGCHLD)
 	switch {
-	case len(c.argv) == 0 && !c.Kill:
+	case len(c.argv) == 0 && c.Kill == nil:
 		flags = cloneFiles | SIGCHLD
 	case c.few:
 		flags |= cloneFiles
@@ -131,7 +131,7 @@ const childFailed = 125
 //go:norace
 //go:nocheckptr
 func (c *Command) child() {
-	if len(c.argv) == 0 && !c.Kill {
+	if len(c.argv) == 0 && c.Kill == nil {
 		for _, fd := range c.Fds {
 			try(sysClose, uintptr(fd), 0, 0)
 		}
@@ -167,8 +167,8 @@ func (c *Command) child() {
 	if c.Errno = c.identity(); c.Errno != 0 {
 		return
 	}
-	if c.Kill {
-		_, errno := Call(sysKill, uintptr(c.KillPID), uintptr(c.KillSignal), 0, 0, 0, 0)
+	if c.Kill != nil {
+		_, errno := Call(sysKill, uintptr(c.Kill.PID), uintptr(c.Kill.Signal), 0, 0, 0, 0)
 		c.Step, c.Errno = StepExec, Errno(errno)
 		return
 	}
@@ -190,10 +190,6 @@ func (c *Command) child() {
 		c.writeListenPID()
 	}
 	if c.Errno = c.signals(); c.Errno != 0 {
-		return
-	}
-	if c.Deadline != 0 && sinceBoot() >= c.Deadline { // before the filter, which may refuse the clock
-		c.Step, c.Errno = StepExec, ETIME
 		return
 	}
 	if c.Errno = c.filter(); c.Errno != 0 {

@@ -115,12 +115,13 @@ type Command struct {
 
 	// Kill makes a child that sends a signal as UID and exits, in place of
 	// execve.
-	Kill       bool
-	KillPID    int32
-	KillSignal int32
+	Kill *Victim
 
 	Outcome
 }
+
+// Victim is what gets a signal: a process, a group (negative), or our own group (0).
+type Victim struct{ PID, Signal int32 }
 
 // Outcome is what the kernel and the child write. Another thread may read PID and
 // PIDFD, atomically, while the spawn is under way.

@@ -170,6 +170,9 @@ func allow(ruleset int32, path *byte, flags uintptr, rights uint64) Errno {
 //go:norace
 //go:nocheckptr
 func (c *Command) filter() Errno {
+	if c.Step = StepExec; c.Deadline != 0 && sinceBoot() >= c.Deadline { // which the filter may not let it ask
+		return ETIME
+	}
 	if c.Isolation.program.length == 0 {
 		return 0
 	}

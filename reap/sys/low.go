@@ -27,7 +27,7 @@ func (l *low) keep(filler int32) {
 			return
 		}
 	}
-	trial := Command{Session: SameGroup, Kill: true, KillPID: Getpid(), few: true}
+	trial := Command{Session: SameGroup, Kill: &Victim{PID: Getpid()}, few: true}
 	trial.Start()
 	if trial.PIDFD >= 0 {
 		Close(trial.PIDFD)

@@ -47,7 +47,7 @@ func begin(t *testing.T) *spawning {
 
 // job is one whose process sends itself a signal and ends; 0: it only ends.
 func (s *spawning) job(name string, signal int32) *Job {
-	c := &sys.Command{Session: sys.OwnSession, Kill: true, KillSignal: signal, SetBounds: s.Bounded}
+	c := &sys.Command{Session: sys.OwnSession, Kill: &sys.Victim{Signal: signal}, SetBounds: s.Bounded}
 	if signal != 0 {
 		s.stopped = append(s.stopped, c)
 	}

@@ -20,11 +20,7 @@ func (s *Set) end() {
 			s.Operations.interrupt(o, "the container is stopping")
 		}
 	}
-	depth := s.chains()
-	longest := time.Duration(0)
-	for _, chain := range depth {
-		longest = max(longest, chain)
-	}
+	longest := s.longestChain()
 	budget := s.input.Budget * 9 / 10 // the rest is for the sweeps of what the services leave behind
 	hurry := s.input.Hurry || budget < leastBudget
 	all := make([]order.Node, 0, len(s.lives))
@@ -46,29 +42,26 @@ func (s *Set) end() {
 	})
 }
 
-// chains are for each node the sum of the stop timeouts along the longest chain of
-// dependents that must stop before it, its own included.
-func (s *Set) chains() []time.Duration {
-	longest, known := make([]time.Duration, len(s.lives)), make([]bool, len(s.lives))
+// longestChain is the longest sum of the stop timeouts of services that stop one after the
+// other.
+func (s *Set) longestChain() (longest time.Duration) {
+	chains, known := make([]time.Duration, len(s.lives)), make([]bool, len(s.lives)) // of what comes after each, with its own
 	var measure func(n order.Node) time.Duration
 	measure = func(n order.Node) time.Duration {
 		if known[n] {
-			return longest[n]
+			return chains[n]
 		}
-		known[n], longest[n] = true, s.lives[n].definition.Policy.StopTimeout // ends the walk where somebody made a cycle
-		before := time.Duration(0)
+		known[n] = true // ends the walk where somebody made a cycle
 		for _, d := range s.order.Dependents(n) {
-			if other := s.lives[d]; other != nil && Active(&other.state) {
-				before = max(before, measure(d))
-			}
+			chains[n] = max(chains[n], measure(d))
 		}
-		longest[n] += before
-		return longest[n]
+		if l := s.lives[n]; l != nil && Active(&l.state) {
+			chains[n] += l.definition.Policy.StopTimeout
+		}
+		return chains[n]
 	}
-	for n, l := range s.lives {
-		if l != nil {
-			measure(order.Node(n))
-		}
+	for n := range s.lives {
+		longest = max(longest, measure(order.Node(n)))
 	}
 	return longest
 }

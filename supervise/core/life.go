@@ -208,7 +208,7 @@ func (s *Set) transition(l *Life, e machine.Event) {
 		return
 	}
 	s.observe(l)
-	if next.Phase == machine.Waiting && before.Reason != next.Reason {
+	if before.Blocked != next.Blocked {
 		s.order.RedecideDependents(l.node)
 	}
 }

@@ -27,22 +27,27 @@ func (s *Set) reason(l *Life, d order.Decision) string {
 	if d.Edge.Kind == order.Requires {
 		how = "requires "
 	}
-	other := s.lives[d.Edge.To]
-	switch turn := s.order.Fact(d.Edge.To).Turn; {
+	fact, other := s.order.Fact(d.Edge.To), s.lives[d.Edge.To]
+	is := ""
+	switch turn := fact.Turn; {
 	case other == nil && turn == order.Start:
-		return how + name + ", which is yet to be registered"
+		is = "is yet to be registered"
 	case other == nil:
-		return how + name + ", which does not exist"
+		is = "does not exist"
 	case turn == order.Start:
-		return how + name + ", which is to be started"
+		is = "is to be started"
 	case turn == order.Restart || turn == order.Along:
-		return how + name + ", which is being restarted"
+		is = "is being restarted"
 	case turn != order.NoTurn:
-		return how + name + ", which is being stopped"
+		is = "is being stopped"
+	case fact.PassesOn(d.Held) && other.state.Blocked != "":
+		is = brief(other.state.Blocked)
 	case d.Held == order.Stuck:
-		return how + name + ", which is " + Plight(&other.state, other.definition.Fault)
+		is = "is " + Plight(&other.state, other.definition.Fault)
+	default:
+		is = "is " + other.state.Public()
 	}
-	return how + name + ", which is " + other.state.Public()
+	return how + name + ", which " + is
 }
 
 // reasonMax bounds a reason within a reason, which has one in it in its turn.
@@ -58,13 +63,18 @@ func Plight(s *machine.State, fault string) string {
 	if Unhealthy(s) {
 		is = string(machine.Unhealthy)
 	}
-	if len(reason) > reasonMax {
-		reason = strings.ToValidUTF8(reason[:reasonMax], "") + "…"
-	}
 	if reason != "" && (is == "failed" || is == "waiting") {
-		return is + " (" + reason + ")"
+		return is + " (" + brief(reason) + ")"
 	}
 	return is
+}
+
+// brief is a reason within a reason.
+func brief(reason string) string {
+	if len(reason) > reasonMax {
+		return strings.ToValidUTF8(reason[:reasonMax], "") + "…"
+	}
+	return reason
 }
 
 // Unhealthy tells whether a service runs, and its health probe fails.

@@ -189,6 +189,68 @@ func TestTheWordsOfAReasonFollow(t *testing.T) {
 	}
 }
 
+// Who waits for a oneshot that is done is told what that would wait for; and in the end
+// those that stop one after the other share the budget, whatever lies between them.
+func TestAOneshotThatIsDoneStandsForWhatItRequires(t *testing.T) {
+	s, next := &Set{}, uint64(1)
+	var stops []Effect
+	step := func(in Input) {
+		in.Now, in.NextID = 1, next
+		for _, e := range s.Step(in) {
+			if e.Kind == Spawn {
+				next = e.Action.ID + 1
+			}
+			if e.Kind == Changed && e.After.Phase == machine.Stopping && e.Before.Phase != machine.Stopping {
+				stops = append(stops, e)
+			}
+		}
+	}
+	define := func(name string, oneshot bool, requires ...string) *Life {
+		policy := machine.Policy{Oneshot: oneshot, StopTimeout: 10 * time.Second, ExitSuccess: []int{0}, Restart: service.RestartOnFailure}
+		step(Input{Kind: Define, Name: name, Definition: &Definition{Requires: requires, Policy: policy}})
+		return s.Find(name)
+	}
+	happens := func(l *Life, e machine.Event) {
+		e.ID = l.State().ID
+		step(Input{Kind: Happened, Node: l.Node(), Event: e})
+	}
+	turn := func(t order.Turn, kind machine.EventKind, l *Life) {
+		step(Input{Kind: Give, Turn: t, Nodes: []order.Node{l.Node()}, Event: machine.Event{Kind: kind}})
+	}
+	db := define("db", false)
+	migrate := define("migrate", true, "db")
+	web := define("web", false, "migrate")
+	for _, l := range []*Life{db, migrate} {
+		turn(order.Start, machine.Start, l)
+		happens(l, machine.Event{Kind: machine.Spawned, PID: 10})
+	}
+	happens(migrate, machine.Event{Kind: machine.ExitedEvent})
+	turn(order.Stop, machine.Stop, db)
+	happens(db, machine.Event{Kind: machine.ExitedEvent})
+	stops = nil
+	turn(order.Start, machine.Start, web)
+	if want := "requires migrate, which requires db, which is stopped"; web.State().Blocked != want {
+		t.Errorf("web %s, want %s; migrate is %+v", web.State().Blocked, want, migrate.State())
+	}
+	turn(order.Start, machine.Start, db)
+	if want := "requires migrate, which requires db, which is starting"; web.State().Blocked != want {
+		t.Errorf("web %s, want %s", web.State().Blocked, want)
+	}
+	for _, l := range []*Life{db, web} {
+		happens(l, machine.Event{Kind: machine.Spawned, PID: 20})
+	}
+	if web.State().Phase != machine.Running || migrate.State().Phase != machine.Exited {
+		t.Fatalf("web is %s, migrate %s", web.State().Phase, migrate.State().Phase)
+	}
+	step(Input{Kind: End, Budget: 10 * time.Second})
+	if len(stops) != 1 || stops[0].Node != web.Node() {
+		t.Errorf("first stop %+v", stops)
+	}
+	if within := web.State().Deadlines.Stop - 1; within != int64(4500*time.Millisecond) {
+		t.Errorf("web has %s to stop", time.Duration(within))
+	}
+}
+
 // A supervisor that was killed between remembering a spawn and asking for it leaves an
 // id that tier 1 has never heard of. Its successor gives it to nobody else: what is said
 // of that spawn would reach the wrong one.

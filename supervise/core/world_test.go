@@ -369,15 +369,28 @@ func (w *world) mayStart(name string, id uint64) {
 	if w.ended {
 		w.fault("%s is spawned, and the container ends", name)
 	}
-	for _, other := range w.defs[name].Requires {
-		state := w.shadow[other]
-		if other != name && (state == nil || !state.Satisfies(w.defs[other].Policy)) {
+	w.requiredIsUp(name, name, map[string]bool{name: true})
+}
+
+// requiredIsUp looks at what one requires, and a oneshot that is done stands for what it
+// requires, but what that requires of those that require it.
+func (w *world) requiredIsUp(name, by string, seen map[string]bool) {
+	for _, other := range w.requires(by) {
+		if seen[other] || by != name && w.leads(w.requires, other, by, map[string]bool{}) {
+			continue
+		}
+		seen[other] = true
+		switch state := w.shadow[other]; {
+		case state == nil || !state.Satisfies(w.defs[other].Policy):
 			w.fault("%s is spawned, and requires %s, which is %+v", name, other, state)
+		case state.Phase == machine.Exited:
+			w.requiredIsUp(name, other, seen)
 		}
 	}
 }
 
-// mayStop: nobody is stopped by a command while what depends on it is still on its way down.
+// mayStop: nobody is stopped by a command while what depends on it is still on its way down,
+// whatever lies between.
 func (w *world) mayStop(name string, e *core.Effect) {
 	by := e.After.Phase == machine.Stopping && e.After.StopBy == machine.StopCommand
 	if !by || e.Before.Phase != machine.Running && e.Before.Phase != machine.Starting || w.adopting {
@@ -385,7 +398,7 @@ func (w *world) mayStop(name string, e *core.Effect) {
 	}
 	for d, state := range w.shadow {
 		going := state.Phase == machine.Stopping || state.Phase == machine.Sweeping
-		if d != name && going && slices.Contains(w.refers(d), name) && !w.leads(w.refers, name, d, map[string]bool{}) {
+		if d != name && going && w.leads(w.follows, d, name, map[string]bool{}) && !w.leads(w.refers, name, d, map[string]bool{}) {
 			w.fault("%s is stopped, and %s, which depends on it, is %s", name, d, state.Phase)
 		}
 	}
@@ -396,6 +409,17 @@ func (w *world) mayStop(name string, e *core.Effect) {
 func (w *world) refers(name string) []string {
 	d := w.defs[name]
 	return slices.Concat(d.Requires, d.Wants, d.After)
+}
+
+// follows are those of them that it starts after: no weak edge on a cycle counts, and
+// none of a service that is gone.
+func (w *world) follows(name string) []string {
+	d := w.defs[name]
+	if w.set.Find(name) == nil {
+		return nil
+	}
+	weak := slices.DeleteFunc(slices.Concat(d.Wants, d.After), func(other string) bool { return w.leads(w.refers, other, name, map[string]bool{}) })
+	return slices.Concat(d.Requires, weak)
 }
 
 // requires are the names that a service's definition requires.

@@ -141,7 +141,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 	if t.output.There() {
 		t.output.begin(t.output.Streams)
 	}
-	r.gone(t) // until its client is back
+	t.gone(r) // until its client is back
 	if !has {
 		if t.output.There() { // the spawn itself was lost on its way
 			t.why.problem, t.why.code = "the supervisor was replaced at the moment at which it was started", exitFailed

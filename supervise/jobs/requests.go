@@ -355,7 +355,7 @@ func (a requests) attach(t *task) (detach func()) {
 func (a requests) detach(t *task) {
 	a.runner.loop.Do(func() {
 		if t.followers.count--; t.followers.count == 0 {
-			a.runner.gone(t)
+			t.gone(a.runner)
 		}
 	})
 }

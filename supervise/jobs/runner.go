@@ -35,6 +35,9 @@ type Host interface {
 	Environment(of Owner) (control.Environment, error)
 	// Isolation is that of a profile's gateway, or of a service; of nobody: none.
 	Isolation(of Owner) (service.Isolation, error)
+	// Deadline is when theirs end, of an owner that runs only under one, in nanoseconds of
+	// CLOCK_BOOTTIME; 0: nothing but their own time ends them. It fails where that has passed.
+	Deadline(of Owner) (at int64, err error)
 	// Limits are theirs; what they do not name is as the configuration has it for jobs.
 	Limits(of Owner) (service.Limits, error)
 	// Redact are the patterns that are masked in what theirs write.
@@ -158,6 +161,17 @@ func (r *Runner) hear(m wire.Message) {
 		}
 		r.discarded(m.ID)
 	}
+}
+
+// Prolonged has the deadlines of an owner's jobs move on with that of its service.
+func (r *Runner) Prolonged(of Owner, at int64) {
+	r.loop.Do(func() {
+		for _, t := range r.tasks.ordered() {
+			if ownerOf(&t.spec.Request) == of && t.run.begun != 0 && t.run.ended == 0 {
+				r.host.Send(&wire.Deadline{ID: t.run.id, At: min(at, t.timeOver())}, nil, nil)
+			}
+		}
+	})
 }
 
 // Shutdown ends every job, for the container stops: what runs is interrupted,

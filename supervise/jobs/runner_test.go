@@ -89,6 +89,7 @@ func (h *tier1) Environment(of Owner) (control.Environment, error) {
 func (h *tier1) Isolation(Owner) (service.Isolation, error) { return service.Isolation{}, nil }
 
 func (h *tier1) Limits(Owner) (service.Limits, error) { return service.Limits{}, nil }
+func (h *tier1) Deadline(Owner) (int64, error)        { return 0, nil }
 
 func (h *tier1) Walls(Owner, service.Isolation, []string, string) (walls.Walls, error) {
 	return walls.Walls{}, errors.New("there are none here")

@@ -227,7 +227,7 @@ func (r *Runner) turnAway(t *task, why error) error {
 func (r *Runner) submitted(t *task) {
 	r.queue.lane(t).coming++
 	record := t.spec.submission()
-	r.gone(t)
+	t.gone(r)
 	seen := r.place.seen()
 	if t.spec.Argv == nil && !r.stopping && r.queue.free(t) {
 		t.prep.ahead = r.beginPreparing(t, seen, r.queue.busy(nil))
@@ -259,7 +259,7 @@ func (r *Runner) submitted(t *task) {
 const clientPatience = 5 * time.Second
 
 // gone cancels a job that nobody follows, unless somebody comes in time.
-func (r *Runner) gone(t *task) {
+func (t *task) gone(r *Runner) {
 	if t.spec.Request.Detach || t.followers.count > 0 {
 		return
 	}

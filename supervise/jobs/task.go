@@ -167,7 +167,12 @@ func (t *task) hold(r *Runner) {
 // spawn asks tier 1 for the process.
 func (r *Runner) spawn(t *task) {
 	p := t.prep.ready
-	id, tag, err := r.host.Begin(t.spec.name())
+	until, err := r.host.Deadline(ownerOf(&t.spec.Request))
+	var id uint64
+	var tag uint32
+	if err == nil {
+		id, tag, err = r.host.Begin(t.spec.name())
+	}
 	if err == nil {
 		r.tasks.spawned(t, id, tag)
 	}
@@ -191,7 +196,10 @@ func (r *Runner) spawn(t *task) {
 	spawn := &wire.Spawn{
 		ID: id, Name: t.spec.name(), UID: p.uid, Path: p.path, Argv: p.argv, Env: p.env, Dir: p.dir, Umask: 0o022,
 		Tag: tag, Targets: targets, NoNewPrivs: true, Rlimits: p.limits, Bounds: p.bounds,
-		Deadline: t.run.begun + t.spec.Request.TimeoutMS*int64(time.Millisecond),
+		Deadline: t.timeOver(),
+	}
+	if until != 0 {
+		spawn.Deadline = min(spawn.Deadline, until)
 	}
 	built, err := p.walls.Fill(spawn)
 	if err != nil {
@@ -201,6 +209,11 @@ func (r *Runner) spawn(t *task) {
 		return
 	}
 	r.host.Send(spawn, append(fds, built...), append(after, built...))
+}
+
+// timeOver is when its own time is over, on the boot clock.
+func (t *task) timeOver() int64 {
+	return t.run.begun + t.spec.Request.TimeoutMS*int64(time.Millisecond)
 }
 
 // exitFailed is the exit code of `run` where it is rlminit that failed.
@@ -217,6 +230,10 @@ func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 		argv = []string{"?"}
 	}
 	t.why.problem, _ = process.ExplainSpawn(user, argv, path, dir, m)
+	if m.Errno == int32(unix.ETIME) {
+		t.why.problem, t.why.code = "its time was over before it could start", exitFailed
+		return
+	}
 	if t.why.code = exitFailed; m.Step == wire.StepExec {
 		t.why.code = int(process.Unrunnable(unix.Errno(m.Errno)))
 	}

@@ -92,7 +92,10 @@ func (l *Loop) carryOut(e *core.Effect) {
 		l.Commands.told(e)
 	case core.Forgot:
 		l.Records.memory.ForgetOperation(e.Operation.ID)
-	case core.Acknowledge, core.Prolonged, core.Signal, core.Sweep:
+	case core.Prolonged:
+		l.jobs.prolonged(l.fleet.byNode[e.Node], e.Action.At)
+		l.spawner.Tell(e)
+	case core.Acknowledge, core.Signal, core.Sweep:
 		l.spawner.Tell(e)
 	default:
 		l.carryOutOn(e)

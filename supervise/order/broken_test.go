@@ -42,6 +42,42 @@ func TestBrokenRulesAreFound(t *testing.T) {
 	}
 }
 
+// Rules that look at the ends of one edge alone are found out by three services in a row,
+// of which the one between has done its work.
+func TestRulesOfOneEdgeAreFound(t *testing.T) {
+	edges := [exploreorder.Most][exploreorder.Most]uint8{{1: 1 + uint8(order.Requires)}, {2: 1 + uint8(order.Requires)}}
+	oneshot := [exploreorder.Most]bool{1: true}
+	for says, rule := range map[string]func(*exploreorder.World, *exploreorder.State, order.Node) order.Decision{
+		"c is stopped before a, which requires it": neighboursStop,
+		"a starts, and requires c":                 doneIsUp,
+	} {
+		w := exploreorder.NewWorld(3, edges, oneshot, exploreorder.Rules{Decide: rule})
+		_, _, err := exploreorder.Search(w, exploreorder.Mostly(3), exploreorder.NewShape())
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("not found: %q, but: %v", says, err)
+		}
+	}
+}
+
+// neighboursStop has a stop wait for those alone that have an edge to the service.
+func neighboursStop(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
+	d := order.Decide(&w.Graph, w.Facts, n)
+	d.Go = d.Go || w.Facts[n].Turn.Stops() && !slices.Contains(w.Graph.Dependents(n), d.Before)
+	return d
+}
+
+// doneIsUp starts a service when the oneshot that it requires is done, whatever has become
+// of what that requires.
+func doneIsUp(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
+	facts := slices.Clone(w.Facts)
+	for i := range facts {
+		if facts[i].Phase == order.Done {
+			facts[i].Held = order.Free
+		}
+	}
+	return order.Decide(&w.Graph, facts, n)
+}
+
 // unannounced ignores services that will be registered soon.
 func unannounced(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	facts := slices.Clone(w.Facts)

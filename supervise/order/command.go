@@ -12,59 +12,51 @@ func StartAlong(g *Graph, facts []Fact, members []Node) []Node {
 		named[n] = true
 	}
 	seen := make(map[Node]bool, len(members))
-	type visit struct {
-		node Node
-		next int
+	var visit func(n Node)
+	visit = func(n Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		for _, e := range g.nodes[n].edges {
+			if e.Kind != After && facts[e.To].Phase != Absent {
+				visit(e.To)
+			}
+		}
+		if f := facts[n]; !named[n] && (!f.Wanted || f.Turn == Stop) {
+			along = append(along, n)
+		}
 	}
-	for _, member := range members {
-		if seen[member] {
-			continue
-		}
-		seen[member] = true
-		for stack := []visit{{node: member}}; len(stack) > 0; {
-			at := &stack[len(stack)-1]
-			if edges := g.nodes[at.node].edges; at.next < len(edges) {
-				e := edges[at.next]
-				at.next++
-				if e.Kind != After && !seen[e.To] && facts[e.To].Phase != Absent {
-					seen[e.To] = true
-					stack = append(stack, visit{node: e.To})
-				}
-				continue
-			}
-			n := at.node
-			stack = stack[:len(stack)-1]
-			if f := facts[n]; !named[n] && (!f.Wanted || f.Turn == Stop) {
-				along = append(along, n)
-			}
-		}
+	for _, n := range members {
+		visit(n)
 	}
 	return along
 }
 
 // StopAlong are the services that are stopped with the members in a stop or restart:
-// live services that require them, and that require these. In a restart, a member that
-// does not run takes none along: they run without it already.
+// live services that require them, and that require these, over whatever lies between.
+// In a restart, a member that does not run takes none along: they run without it already.
 func StopAlong(g *Graph, facts []Fact, t Turn, members []Node) []Node {
 	var along []Node
 	seen := make(map[Node]bool, len(members))
 	var queue []Node
 	for _, n := range members {
-		seen[n] = true
 		if f := facts[n]; t == Stop || f.Wanted && f.uses() {
+			seen[n] = true
 			queue = append(queue, n)
 		}
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
 		n := queue[0]
 		for _, d := range g.nodes[n].dependents {
-			f := facts[d]
-			if seen[d] || !f.Wanted || !f.uses() || !g.requires(d, n) {
+			if seen[d] || !g.requires(d, n) {
 				continue
 			}
 			seen[d] = true
-			along = append(along, d)
 			queue = append(queue, d)
+			if f := facts[d]; f.Wanted && f.uses() && !slices.Contains(members, d) {
+				along = append(along, d)
+			}
 		}
 	}
 	return along
@@ -80,37 +72,42 @@ func Command(g *Graph, facts []Fact, t Turn, members, along []Node, give func(No
 	if t.Stops() {
 		goes = Along
 	}
-	for _, n := range along {
+	var back []Node // whose stop is withdrawn by this start
+	for i, n := range slices.Concat(along, members) {
+		if i == len(along) {
+			goes = t
+		}
+		was := facts[n].Turn
 		give(n, facts[n].next(goes))
-	}
-	stopping := map[Node]bool{} // members whose stop is withdrawn by this start
-	for _, n := range members {
-		if t == Start && facts[n].Turn.Stops() {
-			stopping[n] = true
+		if was.Stops() && facts[n].Turn == NoTurn {
+			back = append(back, n)
 		}
-		give(n, facts[n].next(t))
 	}
-	if t != Start {
-		return
-	}
-	for _, n := range members { // now that each of them has its turn
-		switch {
-		case facts[n].Turn != NoTurn:
-		case stopping[n] && takenAlong(g, facts, n):
-			give(n, Along)
-		default:
-			releaseAlong(g, facts, n, give)
-		}
+	if len(back) > 0 {
+		release(g, facts, back, give)
 	}
 }
 
-// releaseAlong takes the turn back of services that were to stop along with n, if no
-// other service takes them along.
-func releaseAlong(g *Graph, facts []Fact, n Node, give func(Node, Turn)) {
-	for _, d := range g.nodes[n].dependents {
-		if facts[d].Turn == Along && g.requires(d, n) && !takenAlong(g, facts, d) {
-			give(d, NoTurn)
-			releaseAlong(g, facts, d, give)
+// release gives services whose stop is withdrawn, and those that were to stop along with
+// them, the turn that they have by what else will stop: Along, or none. A service that is
+// stopping already takes none along: it ended by itself, or for its health, or has waited
+// for those that stop along with it.
+func release(g *Graph, facts []Fact, back []Node, give func(Node, Turn)) {
+	for _, n := range StopAlong(g, facts, Stop, back) {
+		if facts[n].Turn == Along {
+			give(n, NoTurn)
+			back = append(back, n)
+		}
+	}
+	var stop []Node
+	for n, f := range facts {
+		if f.uses() && f.Turn.Stops() && f.Turn != Remove {
+			stop = append(stop, Node(n))
+		}
+	}
+	for _, n := range StopAlong(g, facts, Stop, stop) {
+		if slices.Contains(back, n) {
+			give(n, Along)
 		}
 	}
 }
@@ -127,16 +124,4 @@ func (f Fact) next(t Turn) Turn {
 		return NoTurn // it runs already
 	}
 	return t
-}
-
-// takenAlong tells whether a command will stop a service that n requires, and n along
-// with it. A service that is stopping already takes none along: it ended by itself, or
-// for its health, or has waited for those that stop along with it.
-func takenAlong(g *Graph, facts []Fact, n Node) bool {
-	for _, e := range g.nodes[n].edges {
-		if f := facts[e.To]; e.Kind == Requires && f.uses() && f.Turn.Stops() && f.Turn != Remove {
-			return true
-		}
-	}
-	return false
 }

@@ -29,16 +29,25 @@ func Decide(g *Graph, facts []Fact, n Node) Decision {
 }
 
 // turn decides whether a service with a stop or restart may be stopped: when none of
-// the services that depend on it is still stopping. Until then it does not start.
+// the services that come after it, over whatever lies between, is still stopping. Until
+// then it does not start.
 func turn(g *Graph, facts []Fact, n Node) Decision {
 	d := Decision{Held: OnWay, Edge: Edge{To: None}, Before: None, Go: true}
 	if f := facts[n]; f.Phase == Ending || !f.uses() {
 		return d // it has no process to stop in order
 	}
-	for _, other := range g.nodes[n].dependents {
-		if other != n && facts[other].leaving() && g.stopsBefore(other, n) {
-			d.Go, d.Before = false, other
-			break
+	seen := make([]bool, len(facts))
+	for queue := []Node{n}; len(queue) > 0; queue = queue[1:] {
+		for _, other := range g.nodes[queue[0]].dependents {
+			if seen[other] || !g.comesAfter(other, queue[0]) {
+				continue
+			}
+			if facts[other].leaving() && g.nodes[other].requiresCycle != g.nodes[n].requiresCycle {
+				d.Go, d.Before = false, other
+				return d
+			}
+			seen[other] = true
+			queue = append(queue, other)
 		}
 	}
 	return d
@@ -52,9 +61,10 @@ func weigh(g *Graph, facts []Fact, n Node) Decision {
 		f := facts[e.To]
 		held, cycle := Free, false
 		switch {
-		case e.Kind == Requires && f.up():
-		case e.Kind == Requires && g.requiresItself(n, e):
-			held, cycle = Stuck, true
+		case g.requiresItself(n, e):
+			if !f.up() {
+				held, cycle = Stuck, true
+			}
 		case e.Kind == Requires:
 			held = f.holds()
 		case !f.settled() && g.orders(n, e):

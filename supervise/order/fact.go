@@ -72,7 +72,7 @@ type Fact struct {
 	Wanted bool
 
 	Turn Turn
-	Held Held // if it is Waiting
+	Held Held // if it has no process: what would hold it, and so what comes after it
 }
 
 // FactOf returns the part of a Fact that follows from the machine's state: Phase and
@@ -128,35 +128,38 @@ func (f Fact) leaving() bool {
 	return f.Phase == Ending || f.uses() && f.Turn.Stops()
 }
 
-// up tells whether a service that requires it may start.
+// up tells whether it runs, or has done its work, and no command will change that.
 func (f Fact) up() bool {
 	return (f.Phase == Up || f.Phase == Done) && f.Turn == NoTurn
 }
 
-// settled tells whether services that want it, or come after it, may start.
+// settled tells whether services that want it, or come after it, may start. They come
+// after what a service without a process comes after, too.
 func (f Fact) settled() bool {
-	if f.Turn != NoTurn {
-		return false
-	}
-	switch f.Phase {
-	case Starting, Working, Ending:
-		return false
-	case Waiting:
-		return f.Held >= Delayed
-	}
-	return true
+	return f.holds() != OnWay && (f.Phase == Up || f.Held != OnWay)
 }
 
-// holds is how this service, which is not up, holds a service that requires it.
+// holds is how it holds a service that requires it. A oneshot that is done holds it as
+// what the oneshot requires does.
 func (f Fact) holds() Held {
-	if !f.settled() {
+	switch {
+	case f.Turn != NoTurn:
 		return OnWay
-	}
-	switch f.Phase {
-	case Waiting:
+	case f.Phase == Up:
+		return Free
+	case f.uses():
+		return OnWay
+	case f.Phase == Waiting:
+		return max(f.Held, OnWay)
+	case f.Phase == Done:
 		return f.Held
-	case Backoff:
+	case f.Phase == Backoff:
 		return Delayed
 	}
 	return Stuck
+}
+
+// PassesOn tells whether what it holds so waits in truth for what holds this service.
+func (f Fact) PassesOn(held Held) bool {
+	return f.Phase == Done || held == OnWay && f.Phase != Waiting && !f.uses()
 }

@@ -103,15 +103,10 @@ func (g *Graph) requiresItself(from Node, e Edge) bool {
 	return e.Kind == Requires && g.nodes[from].requiresCycle == g.nodes[e.To].requiresCycle
 }
 
-// stopsBefore tells whether d must have stopped before n is stopped. Services that
-// require themselves are stopped in no order.
-func (g *Graph) stopsBefore(d, n Node) bool {
-	for _, e := range g.nodes[d].edges {
-		if e.To == n && g.orders(d, e) && !g.requiresItself(d, e) {
-			return true
-		}
-	}
-	return false
+// comesAfter tells whether d has an edge to n that orders them. Services that require
+// themselves are stopped in no order, but with regard to others.
+func (g *Graph) comesAfter(d, n Node) bool {
+	return slices.ContainsFunc(g.nodes[d].edges, func(e Edge) bool { return e.To == n && g.orders(d, e) })
 }
 
 // RequiresCycle is the shortest cycle of requires that begins with the edge from n to
@@ -158,68 +153,44 @@ func (g *Graph) refresh() (changed []Node) {
 }
 
 // components are the strongly connected components over the edges that count: for
-// each node, the node that represents its component. It is Tarjan's algorithm without
-// recursion, since a chain may be long.
+// each node, the node that represents its component. It is Tarjan's algorithm.
 func (g *Graph) components(counts func(Edge) bool) []Node {
 	const unseen = 0
 	var (
-		index    = make([]int32, len(g.nodes)) // in the order of the visits, from 1
-		low      = make([]int32, len(g.nodes))
-		onStack  = make([]bool, len(g.nodes))
-		found    = make([]Node, len(g.nodes))
-		stack    []Node
-		visits   int32
-		calls    []call
-		discover = func(n Node) {
-			visits++
-			index[n], low[n], onStack[n] = visits, visits, true
-			stack = append(stack, n)
-			calls = append(calls, call{node: n})
-		}
+		index   = make([]int32, len(g.nodes)) // in the order of the visits, from 1
+		low     = make([]int32, len(g.nodes))
+		onStack = make([]bool, len(g.nodes))
+		found   = make([]Node, len(g.nodes))
+		stack   []Node
+		visits  int32
+		visit   func(n Node)
 	)
-	for root := range g.nodes {
-		if index[root] != unseen {
-			continue
+	visit = func(n Node) {
+		visits++
+		index[n], low[n], onStack[n] = visits, visits, true
+		first := len(stack)
+		stack = append(stack, n)
+		for _, e := range g.nodes[n].edges {
+			switch {
+			case !counts(e):
+			case index[e.To] == unseen:
+				visit(e.To)
+				low[n] = min(low[n], low[e.To])
+			case onStack[e.To]:
+				low[n] = min(low[n], index[e.To])
+			}
 		}
-		discover(Node(root))
-		for len(calls) > 0 {
-			at := &calls[len(calls)-1]
-			n := at.node
-			if at.next < len(g.nodes[n].edges) {
-				e := g.nodes[n].edges[at.next]
-				at.next++
-				switch {
-				case !counts(e):
-				case index[e.To] == unseen:
-					discover(e.To)
-				case onStack[e.To]:
-					low[n] = min(low[n], index[e.To])
-				}
-				continue
+		if low[n] == index[n] {
+			for _, m := range stack[first:] {
+				onStack[m], found[m] = false, n
 			}
-			calls = calls[:len(calls)-1]
-			if len(calls) > 0 {
-				caller := calls[len(calls)-1].node
-				low[caller] = min(low[caller], low[n])
-			}
-			if low[n] != index[n] {
-				continue
-			}
-			for {
-				last := stack[len(stack)-1]
-				stack = stack[:len(stack)-1]
-				onStack[last], found[last] = false, n
-				if last == n {
-					break
-				}
-			}
+			stack = stack[:first]
+		}
+	}
+	for n := range g.nodes {
+		if index[n] == unseen {
+			visit(Node(n))
 		}
 	}
 	return found
-}
-
-// call is a visit of a node that is under way, up to its next edge.
-type call struct {
-	node Node
-	next int
 }

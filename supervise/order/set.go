@@ -7,9 +7,10 @@ type Set struct {
 	Graph
 	facts   []Fact
 	decided []Decision // Invariant: for a node that is not dirty, what Decide says; Before may be another node that is still stopping
+	behind  [][]Node   // Invariant: has each node at its Before
 	dirty   []Node     // to be decided again, the oldest first
 	queued  []bool     // Invariant: true for what is in dirty, once
-	reweigh []Node     // waiting services that may be held otherwise now; weighed before the next decision
+	reweigh []Node     // services without a process that may be held otherwise now; weighed before the next decision
 	second  *Action    // what Next returns next, after an action for the same node
 }
 
@@ -28,6 +29,7 @@ func (s *Set) Add() Node {
 		s.facts = append(s.facts, Fact{})
 		s.decided = append(s.decided, Decision{})
 		s.queued = append(s.queued, false)
+		s.behind = append(s.behind, nil)
 	}
 	s.facts[n] = Fact{}
 	s.decided[n] = Decision{Edge: Edge{To: None}, Before: None}
@@ -100,7 +102,7 @@ func (s *Set) RedecideDependents(n Node) {
 }
 
 func (s *Set) touch(n Node) {
-	if f := s.facts[n]; f.Phase == Waiting && f.Turn == NoTurn {
+	if f := s.facts[n]; !f.uses() && f.Turn == NoTurn {
 		s.reweigh = append(s.reweigh, n)
 	}
 	if !s.queued[n] {
@@ -115,16 +117,27 @@ func (s *Set) touchNeighbours(n Node) {
 	for _, d := range s.nodes[n].dependents {
 		s.touch(d)
 	}
-	for _, e := range s.nodes[n].edges {
-		if s.decided[e.To].Before == n { // a service that waits for another one need not look: that one is still stopping
-			s.touch(e.To)
+	behind := s.behind[n]
+	s.behind[n] = nil
+	for _, m := range behind {
+		if s.decided[m].Before == n { // a service that waits for another one need not look: that one is still stopping
+			s.decided[m].Before = None
+			s.touch(m)
 		}
 	}
 }
 
 // touchCycles has the services decided again whose edges a change elsewhere has put on
-// a cycle, or taken off one.
+// a cycle, or taken off one, and those that may have waited over an edge that is gone.
 func (s *Set) touchCycles() {
+	if !s.stale {
+		return
+	}
+	for n, d := range s.decided {
+		if d.Before != None {
+			s.touch(Node(n))
+		}
+	}
 	for _, n := range s.refresh() {
 		s.touch(n)
 		for _, d := range s.nodes[n].dependents {
@@ -133,14 +146,14 @@ func (s *Set) touchCycles() {
 	}
 }
 
-// weighWaiting updates how waiting services are held. A change may reach far, and no
+// weighWaiting updates how services without a process are held. A change may reach far, and no
 // service may be decided by facts from before it.
 func (s *Set) weighWaiting() {
 	for len(s.reweigh) > 0 {
 		n := s.reweigh[0]
 		s.reweigh = s.reweigh[1:]
 		f := &s.facts[n]
-		if f.Phase != Waiting || f.Turn != NoTurn {
+		if f.uses() || f.Turn != NoTurn {
 			continue
 		}
 		if held := weigh(&s.Graph, s.facts, n).Held; held != f.Held {
@@ -173,6 +186,9 @@ func (s *Set) Next() (Action, bool) {
 			t = NoTurn
 		}
 		s.decided[n] = d
+		if d.Before != None && d.Before != was.Before {
+			s.behind[d.Before] = append(s.behind[d.Before], n)
+		}
 		s.facts[n].Held = d.Held
 		tell, give := Action{Node: n, Decision: d}, Action{Node: n, Turn: t, Decision: d}
 		switch {

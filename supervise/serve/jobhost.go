@@ -239,6 +239,17 @@ func (h *JobHost) Redact(of jobs.Owner) []string {
 	return nil
 }
 
+func (h *JobHost) Deadline(of jobs.Owner) (at int64, err error) {
+	u, err := h.unit(of)
+	if err != nil || u == nil || !u.policy().Deadline {
+		return 0, err
+	}
+	if lease := u.State.Lease; lease.At > u.At {
+		return lease.At, nil
+	}
+	return 0, fmt.Errorf("%s runs only under a deadline, and has none here", u.Title)
+}
+
 func (h *JobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 	u, err := h.unit(of)
 	if err != nil {

@@ -159,3 +159,26 @@ func deepen(t *testing.T, dir string, levels int) {
 	}
 	unix.Close(at)
 }
+
+// TestMark: the mark is there or not, whatever was, and its writer is told of what cannot be.
+func TestMark(t *testing.T) {
+	s := Dir{t.TempDir()}
+	if err := s.Occupy("web"); err != nil {
+		t.Fatal(err)
+	}
+	for i, there := range []bool{false, true, true, false, false, true} {
+		if err := s.Mark("web", DownFile, there); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		info, err := os.Lstat(s.File("web", DownFile))
+		if (err == nil) != there || there && (info.Size() != 0 || info.Mode() != 0o644) {
+			t.Errorf("step %d: %v, %v; want there: %v", i, info, err, there)
+		}
+	}
+	if err := s.Mark("nowhere", DownFile, true); err == nil {
+		t.Error("a service without a slot was marked")
+	}
+	if err := s.Mark("nowhere", DownFile, false); err != nil {
+		t.Errorf("a service without a slot has no mark to take away: %v", err)
+	}
+}

@@ -50,6 +50,7 @@ var All = []Test{
 	{Name: "StartStopRestart", Run: StartStopRestart},
 	{Name: "WaitEnds", Run: WaitEnds},
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
+	{Name: "OrderGoesThroughOneshots", Run: OrderGoesThroughOneshots},
 	{Name: "AfterAndWantsAreOrdered", Run: AfterAndWantsAreOrdered},
 	{Name: "Operations", Run: Operations},
 	{Name: "RollingHealsTheUnhealthy", Run: RollingHealsTheUnhealthy},

@@ -75,6 +75,7 @@ func Deadlines(t *testing.T, start New) {
 		t.Errorf("at boot: %s", box.Describe(s))
 	}
 	b.Fails(10, "it runs only under a deadline", "start", "leased")
+	b.Fails(125, "leased runs only under a deadline", "run", "--profile", "leased", "--", "true")
 	for request, code := range map[string]string{
 		startLeased(b, "6", within(-time.Second)): "409", startLeased(b, "a b", within(time.Hour)): "400",
 		asks(b, `POST /v1/services/other/start {"deadline": {"at_ns": 9000000000000000000, "fence": "1"}}`): "400",
@@ -90,6 +91,8 @@ func Deadlines(t *testing.T, start New) {
 	}
 	b.Await("leased", "running")
 	logged(b, "leased", "fence is 7")
+	b.Must("run", "--profile", "leased", "--detach", "--", "sleep", "7777.5")
+	box.Eventually(b, long, "a job of it", func() (bool, any) { n := sleepers(b); return n == 5, n })
 	if code := startLeased(b, "8", within(time.Hour)); code != "409" {
 		t.Errorf("a start beside a run is answered %s", code)
 	}
@@ -102,7 +105,7 @@ func Deadlines(t *testing.T, start New) {
 	old := b.Supervisor()
 	kill(b, "STOP", old.PID)
 	endsAt(b, at)
-	kill(b, "CONT", old.PID)
+	replaced(b, old.PID)
 	b.Await("leased", "stopped")
 	if prolongs(b, "7", within(time.Hour)) || sleepers(b) > 0 {
 		t.Error("what has passed was moved on")

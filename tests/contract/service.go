@@ -221,6 +221,48 @@ func DependenciesAreOrdered(t *testing.T, start New) {
 	inOrder(t, b.Printed(), "app stops", "cache stops", "app stops", "cache stops", "disk stops")
 }
 
+// OrderGoesThroughOneshots: what requires a oneshot that has ended stops before what that
+// required, goes along with a stop and a restart of it, and comes back after it.
+func OrderGoesThroughOneshots(t *testing.T, start New) {
+	step := func(name, takes string) string {
+		return bash("trap 'sleep " + takes + "; echo " + name + " stops; exit 0' TERM; echo " + name + " starts; while :; do sleep 0.02; done")
+	}
+	b := start(t, box.Spec{Config: Services(
+		`web: {requires: [migrate], `+step("web", "0.5")+`}`,
+		`migrate: {type: oneshot, requires: [db], `+bash("echo migrate runs")+`}`,
+		`db: {`+step("db", "0")+`}`,
+	)})
+	run := func(times int) { // and can say that they stop
+		b.Helper()
+		box.Eventually(b, long, "both have begun", func() (bool, any) {
+			out := b.Printed()
+			return strings.Count(out, "web starts") == times && strings.Count(out, "db starts") == times, out
+		})
+	}
+	run(1)
+	if out := b.Must("stop", "db"); !strings.Contains(out, "stopped along with it: web") {
+		t.Errorf("what goes along is not named: %s", out)
+	}
+	waits(b, "web", "requires migrate, which requires db, which is stopped")
+	b.Await("migrate", "exited")
+	b.Must("start", "db")
+	run(2)
+	before := b.Await("web", "running")
+	b.Must("restart", "db")
+	web := restarted(b, "web", *before.PID)
+	if db := b.Status()["db"]; db.Since.After(*web.Since) {
+		t.Errorf("after a restart of db: %s, %s", box.Describe(db), box.Describe(web))
+	}
+	run(3)
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, b.Printed(), "web stops", "db stops", "web stops", "db stops", "web stops", "db stops")
+	if out := b.Printed(); strings.Count(out, "migrate runs") != 1 {
+		t.Errorf("the oneshot has not run once:\n%s", out)
+	}
+}
+
 // AfterAndWantsAreOrdered: what another comes after is waited for, and restarted with
 // it in two phases, whichever name sorts first.
 func AfterAndWantsAreOrdered(t *testing.T, start New) {

@@ -40,29 +40,42 @@ func (w *World) mayStart(s *State, n order.Node) error {
 	if s[n].Turn.Stops() {
 		return fmt.Errorf("%c starts, and is to be stopped: %v", 'a'+n, s)
 	}
-	for _, e := range w.Graph.Edges(n) {
-		if waits(e.Kind, &s[e.To]) && !w.excused(n, e) {
-			return fmt.Errorf("%c starts, and %s %c: %v", 'a'+n, e.Kind, 'a'+e.To, s)
+	return w.unsettled(s, n, n, order.Requires, 0)
+}
+
+// unsettled is an error if n, which starts, must wait for an edge of at: itself, or what
+// it comes after, by the weakest edge of that kind, and that has no process. It requires
+// what a oneshot that is done requires, and otherwise comes after what such a one does.
+func (w *World) unsettled(s *State, n, at order.Node, kind order.Kind, passed uint8) error {
+	for _, e := range w.Graph.Edges(at) {
+		u, k := &s[e.To], max(kind, e.Kind)
+		switch {
+		case w.excused(at, e) || passed>>e.To&1 == 1:
+		case waits(k, u) && !(at != n && w.needs[at][at] && w.needs[e.To][at]):
+			return fmt.Errorf("%c starts, and %s %c: %v", 'a'+n, k, 'a'+e.To, s)
+		case !live(u.Phase):
+			if err := w.unsettled(s, n, e.To, k, passed|1<<at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// mayStop: nobody is stopped before what depends on it, and is on its way down
-// itself, is gone.
+// mayStop: nobody is stopped before what comes after it, over however many edges,
+// and is on its way down itself, is gone; nor while what requires it is alive.
 func (w *World) mayStop(s *State, n order.Node) error {
 	if p := s[n].Phase; w.Rules.Lenient || s[n].Turn == order.Start || !live(p) || p == order.Ending {
 		return nil
 	}
 	for i := range w.N {
 		d := order.Node(i)
-		if d == n || !live(s[d].Phase) || s[d].Phase != order.Ending && !s[d].Turn.Stops() {
-			continue
-		}
-		for _, e := range w.Graph.Edges(d) {
-			if e.To == n && !w.excused(d, e) && !(e.Kind == order.Requires && w.needs[n][d]) {
-				return fmt.Errorf("%c is stopped before %c, which %s it: %v", 'a'+n, 'a'+d, e.Kind, s)
-			}
+		switch {
+		case d == n || !live(s[d].Phase) || w.needs[n][d] && w.needs[d][n]:
+		case w.needs[d][n]:
+			return fmt.Errorf("%c is stopped before %c, which requires it: %v", 'a'+n, 'a'+d, s)
+		case w.later[d][n] && (s[d].Phase == order.Ending || s[d].Turn.Stops()):
+			return fmt.Errorf("%c is stopped before %c, which comes after it: %v", 'a'+n, 'a'+d, s)
 		}
 	}
 	return nil
@@ -100,9 +113,9 @@ func (w *World) endsNobody(s *State) error {
 			continue
 		}
 		ok := false
-		for _, e := range w.Graph.Edges(order.Node(i)) {
-			t := w.Facts[e.To].Turn
-			ok = ok || e.Kind == order.Requires && (t == order.Along || t == order.Restart || t == order.Stop)
+		for m := range w.N {
+			t := w.Facts[m].Turn
+			ok = ok || w.needs[i][m] && (t == order.Along || t == order.Restart || t == order.Stop)
 		}
 		if is != order.Along || !was.Stops() || !ok {
 			return fmt.Errorf("a start ends %c: its turn was %s, and is %s: %v", 'a'+i, was, is, s)

@@ -58,6 +58,7 @@ type World struct {
 
 	reach    [Most][Most]bool // over any edges, by brute force
 	needs    [Most][Most]bool // over requires alone
+	later    [Most][Most]bool // over the edges that order their ends
 	Facts    []order.Fact     // of the State that is looked at
 	given    uint8            // who was given its turn in this step
 	renewed  uint8            // whose process is no longer the one it had before it
@@ -88,6 +89,18 @@ func NewWorld(n int, edges [Most][Most]uint8, oneshot [Most]bool, rules Rules) *
 			for b := range n {
 				w.reach[a][b] = w.reach[a][b] || w.reach[a][via] && w.reach[via][b]
 				w.needs[a][b] = w.needs[a][b] || w.needs[a][via] && w.needs[via][b]
+			}
+		}
+	}
+	for a := range n {
+		for _, e := range w.Graph.Edges(order.Node(a)) {
+			w.later[a][e.To] = !w.excused(order.Node(a), e)
+		}
+	}
+	for via := range n {
+		for a := range n {
+			for b := range n {
+				w.later[a][b] = w.later[a][b] || w.later[a][via] && w.later[via][b]
 			}
 		}
 	}
@@ -168,12 +181,12 @@ func (w *World) attend(s *State, n order.Node) (moved bool, err error) {
 	return moved, nil
 }
 
-// hold brings up to date how those that wait are held, as a Set does.
+// hold brings up to date how those that do not run are held, as a Set does.
 func (w *World) hold(s *State) {
 	for changed := true; changed; {
 		changed = false
 		for i := range w.N {
-			if u := &s[i]; u.Phase == order.Waiting && u.Turn == order.NoTurn {
+			if u := &s[i]; !live(u.Phase) && u.Turn == order.NoTurn {
 				if held := w.Rules.Decide(w, s, order.Node(i)).Held; held != u.Held {
 					u.Held, w.Facts[i].Held, changed = held, held, true
 				}

@@ -28,7 +28,7 @@ type size struct{ methods, fields int }
 // become smaller: a type that has shrunk is to be written down so, or taken out.
 var large = map[string]size{
 	"control.Client":   {57, 7},
-	"reap/sys.Command": {21, 43},
+	"reap/sys.Command": {21, 42},
 }
 
 func TestTypesHaveWalls(t *testing.T) {

@@ -2,9 +2,7 @@ package gate
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
 	"net"
 	"net/http"
 	"net/netip"
@@ -31,7 +29,8 @@ type Gate struct {
 	set    Settings
 	refuse Refuse
 	wrong  slowness
-	local  *Token // of everybody, where no tokens are needed
+	logged sessions
+	local  *Session // of everybody, where no tokens are needed
 	now    func() time.Time
 }
 
@@ -39,10 +38,7 @@ type Gate struct {
 func New(set Settings, refuse Refuse) *Gate {
 	g := &Gate{set: set, refuse: refuse, now: time.Now}
 	if set.Tokens == nil {
-		secret := make([]byte, 32)
-		rand.Read(secret) // it never fails
-		g.set.Tokens = fixed(secret)
-		g.local = g.set.Tokens.all[0]
+		g.local = newSession(&Token{}, g.now())
 	}
 	return g
 }
@@ -65,12 +61,14 @@ func own(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || is && address.IsLoopback()
 }
 
-// hostName is a Host header without its port.
+// hostName is a Host header without its port, or "": it is none, as with a port that is
+// no number.
 func hostName(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+	u, err := url.Parse("http://" + host)
+	if err != nil || u.Host != host {
+		return ""
 	}
-	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 }
 
 // policy is what pages may load and where they may send something: only what is ours,
@@ -95,8 +93,8 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 		if g.set.TLS {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if !g.named(r.Host) {
-			g.refuse(w, r, http.StatusMisdirectedRequest, "this page is not called "+clip(r.Host)+" (a page of elsewhere could have its name point here); use its address, or add the name to page.hosts")
+		if !g.named(r) {
+			g.refuse(w, r, http.StatusMisdirectedRequest, "this page is not called "+clip(r.Host)+" (a page of elsewhere could have its name point here); if that is right, add the name or address, without its port, to page.hosts of the configuration")
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
@@ -120,34 +118,32 @@ func clip(s string) string {
 	return `"` + strings.ToValidUTF8(s, "?") + `"`
 }
 
-// named tells whether a Host is one that the page is called by. A name of elsewhere may
-// have been made to point here (DNS rebinding), so that its pages count as ours with the
-// browser; an address cannot. Ports do not matter: docker -p and ssh -L change them.
-func (g *Gate) named(host string) bool {
-	name := hostName(host)
+// named tells whether a request is for a name or address that the page is called by: one
+// of the browser's own machine, one of hosts, the address that is listened on, or the one
+// that the connection has come to. Any other name may have been made to point here (DNS
+// rebinding), so that its pages count as ours with the browser. Ports do not matter:
+// docker -p and ssh -L change them.
+func (g *Gate) named(r *http.Request) bool {
+	name := hostName(r.Host)
 	if name == "" {
 		return false
 	}
-	if own(name) {
+	if own(name) || slices.ContainsFunc(g.set.Hosts, func(h string) bool { return sameHost(h, name) }) {
 		return true
 	}
-	if slices.ContainsFunc(g.set.Hosts, func(h string) bool { return strings.EqualFold(strings.TrimSuffix(h, "."), name) }) {
-		return true
+	if at, _, err := net.SplitHostPort(g.set.Listen); err == nil && !strings.HasPrefix(g.set.Listen, "unix:") && sameHost(at, name) {
+		address, _ := parseAddress(at)
+		return !address.IsUnspecified()
 	}
-	at, _, err := net.SplitHostPort(g.set.Listen)
-	if strings.HasPrefix(g.set.Listen, "unix:") {
-		at, err = "", net.ErrClosed // it has no address
-	}
-	if err == nil && at != "" && strings.EqualFold(at, name) {
-		return true
-	}
-	address, isAddress := parseAddress(name)
-	if !isAddress {
-		return false
-	}
-	listens, isListens := parseAddress(at)
-	everywhere := err == nil && (at == "" || isListens && listens.IsUnspecified())
-	return everywhere || isListens && listens == address
+	at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return at != nil && sameHost(at.IP.String(), name)
+}
+
+// sameHost tells whether two names are one, or two ways to write one address.
+func sameHost(a, b string) bool {
+	at, isAddress := parseAddress(a)
+	bt, _ := parseAddress(b)
+	return strings.EqualFold(strings.TrimSuffix(a, "."), b) || isAddress && at == bt
 }
 
 func parseAddress(s string) (netip.Addr, bool) {
@@ -169,13 +165,17 @@ func ours(r *http.Request) bool {
 // Enter returns the session of a request, or nil: whoever asks must log in first.
 func (g *Gate) Enter(r *http.Request) *Session {
 	if g.local != nil {
-		return &Session{Token: g.local, Expires: g.now().Add(sessionTime)}
+		return g.local
 	}
 	c, err := r.Cookie(cookieName(r, g.secure(r)))
 	if err != nil {
 		return nil
 	}
-	return g.set.Tokens.session(c.Value, g.now())
+	s := g.logged.find(c.Value, g.now())
+	if s == nil || !g.set.Tokens.holds(s.Token, g.now()) {
+		return nil
+	}
+	return s
 }
 
 // formMost bounds the body of a POST, in bytes.
@@ -213,10 +213,13 @@ func (g *Gate) LogIn(w http.ResponseWriter, r *http.Request) (outcome int, err e
 	if !readForm(w, r) {
 		return NoForm, nil
 	}
+	if g.local != nil {
+		return Welcome, nil
+	}
 	token, err := g.set.Tokens.Find(strings.TrimSpace(r.PostForm.Get("token")), g.now())
 	if token != nil {
 		s := newSession(token, g.now())
-		http.SetCookie(w, g.cookie(r, s.value(), s.Expires))
+		http.SetCookie(w, g.cookie(r, g.logged.begin(s, g.now()), s.Expires))
 		return Welcome, nil
 	}
 	if !g.wrong.hold(r.Context(), g.from(r)) {
@@ -225,8 +228,11 @@ func (g *Gate) LogIn(w http.ResponseWriter, r *http.Request) (outcome int, err e
 	return WrongToken, err
 }
 
-// LogOut takes the cookie away. The session itself is over with its time, or its token.
+// LogOut ends the session of a request, and takes the cookie away.
 func (g *Gate) LogOut(w http.ResponseWriter, r *http.Request) {
+	if c, err := r.Cookie(cookieName(r, g.secure(r))); err == nil {
+		g.logged.logOut(c.Value)
+	}
 	http.SetCookie(w, g.cookie(r, "", time.Unix(1, 0)))
 }
 
@@ -279,11 +285,4 @@ func With(ctx context.Context, s *Session) context.Context {
 func From(ctx context.Context) *Session {
 	s, _ := ctx.Value(sessionKey{}).(*Session)
 	return s
-}
-
-// NewToken makes one that cannot be guessed: 128 bits.
-func NewToken() string {
-	b := make([]byte, 16)
-	rand.Read(b) // it never fails
-	return base64.RawURLEncoding.EncodeToString(b)
 }

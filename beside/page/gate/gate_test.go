@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -62,6 +63,8 @@ func guarded(g *Gate) http.Handler {
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.Method == http.MethodPost && !Posted(w, r, s):
 			w.WriteHeader(http.StatusForbidden)
+		case r.URL.Path == "/logout":
+			g.LogOut(w, r)
 		default:
 			_, _ = w.Write([]byte(s.Token.By()))
 		}
@@ -99,9 +102,14 @@ func TestHost(t *testing.T) {
 		{
 			"127.0.0.1:9118", nil,
 			[]string{"127.0.0.1:9118", "127.0.0.1", "localhost:9118", "LOCALHOST", "localhost.", "box.localhost:1", "[::1]:9118", "127.0.0.2", "127.0.0.1:8080"},
-			[]string{"evil.example", "evil.example:9118", "127.0.0.1.evil.example", "localhost.evil.example", "evillocalhost", "10.0.0.1", "0.0.0.0", "[::]", "192.168.0.7:9118", "2130706433", "127.1"},
+			[]string{
+				"evil.example", "evil.example:9118", "127.0.0.1.evil.example", "localhost.evil.example", "evillocalhost", "10.0.0.1", "0.0.0.0", "0.0.0.0:9118", "[::]", "192.168.0.7:9118", "2130706433", "127.1",
+				"127.0.0.1:9118.evil.example", "localhost:evil.example", "[::1]evil.example", "evil.example@localhost", "localhost/evil.example", "localhost#evil.example", "localhost?evil", "localhost ",
+			},
 		},
-		{"0.0.0.0:9118", []string{"box.example.org"}, []string{"192.168.0.7:9118", "[fe80::1]:9118", "box.example.org", "BOX.example.org:443"}, []string{"example.org", "xbox.example.org", "evil.example"}},
+		// The connection of these requests has come to 172.17.0.2.
+		{"0.0.0.0:9118", []string{"box.example.org", "192.168.0.7", "fe80::1"}, []string{"172.17.0.2:9118", "192.168.0.7:8080", "[fe80::1]:9118", "[FE80:0::1]", "box.example.org", "BOX.example.org:443", "localhost"}, []string{"10.9.9.9:9118", "0.0.0.0:9118", "[::]:9118", "example.org", "xbox.example.org", "evil.example"}},
+		{":9118", nil, []string{"172.17.0.2:9118", "127.0.0.1"}, []string{"10.9.9.9:9118", "", ":9118", "[::]"}},
 		{"192.168.0.7:9118", nil, []string{"192.168.0.7", "localhost"}, []string{"192.168.0.8", "evil.example"}},
 		{"unix:/run/page.sock", nil, []string{"localhost:8000", "127.0.0.1:8000"}, []string{"192.168.0.7", "evil.example", "unix"}},
 	} {
@@ -113,6 +121,9 @@ func TestHost(t *testing.T) {
 			}
 			r := request("GET", "x", "/", "")
 			r.Host = host
+			if !strings.HasPrefix(of.listen, "unix:") {
+				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(172, 17, 0, 2), Port: 9118}))
+			}
 			if got := answer(guarded(g), r); got.StatusCode != want {
 				t.Errorf("listening on %s, Host %s is answered with %d, and not %d", of.listen, host, got.StatusCode, want)
 			}
@@ -120,7 +131,7 @@ func TestHost(t *testing.T) {
 		r := request("GET", "x", "/", "")
 		r.Host = ""
 		if got := answer(guarded(g), r); got.StatusCode != http.StatusMisdirectedRequest {
-			t.Errorf("no Host is answered with %d", got.StatusCode)
+			t.Errorf("listening on %s, no Host is answered with %d", of.listen, got.StatusCode)
 		}
 	}
 }
@@ -157,7 +168,7 @@ func TestSession(t *testing.T) {
 	if strings.Contains(anne.Value, annes) || status(h, anne) != http.StatusOK || status(h, lates) != http.StatusOK {
 		t.Errorf("who is logged in does not come in")
 	}
-	for _, forged := range []string{"", "x", anne.Value[:len(anne.Value)-1], anne.Value + "A", strings.ToUpper(anne.Value), "BBBBB" + anne.Value[5:], lates.Value[:11] + anne.Value[11:]} {
+	for _, forged := range []string{"", "x", anne.Value[:len(anne.Value)-1], anne.Value + "A", strings.ToLower(anne.Value), "22222" + anne.Value[5:], lates.Value[:26] + anne.Value[26:], annes} {
 		if got := status(h, &http.Cookie{Name: anne.Name, Value: forged}); got != http.StatusUnauthorized {
 			t.Errorf("%q is answered with %d", forged, got)
 		}
@@ -185,6 +196,62 @@ func TestSession(t *testing.T) {
 	if status(h, second) != http.StatusOK {
 		t.Error("a session is not back with the file")
 	}
+	if again := guarded(New(g.set, refuse)); status(again, second) != http.StatusUnauthorized {
+		t.Error("a session outlives the page")
+	}
+}
+
+// Who logs out ends this session for whoever has its cookie, and no other one.
+func TestLogOut(t *testing.T) {
+	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, "anne "+annes)}, refuse)
+	h := guarded(g)
+	mine, other := logIn(t, h, annes), logIn(t, h, annes)
+	r := request("POST", "localhost:9118", "/logout", "")
+	r.AddCookie(mine)
+	s := g.Enter(r)
+	form := url.Values{"csrf": {s.CSRF()}}.Encode()
+	r = request("POST", "localhost:9118", "/logout", form)
+	r.AddCookie(mine)
+	if got := answer(h, r); len(got.Cookies()) != 1 || got.Cookies()[0].MaxAge >= 0 {
+		t.Errorf("the logout is answered with %d and %v", got.StatusCode, got.Cookies())
+	}
+	if status(h, mine) != http.StatusUnauthorized || status(h, other) != http.StatusOK {
+		t.Error("a session outlives its logout, or another's goes with it")
+	}
+	select {
+	case <-s.Ended():
+	default:
+		t.Error("what serves the session is not told of its end")
+	}
+	if answer(h, r).StatusCode != http.StatusUnauthorized {
+		t.Error("somebody can log out twice")
+	}
+}
+
+// A token has so many sessions and not more; the oldest ends, and none of another token.
+func TestManySessions(t *testing.T) {
+	now := time.Now()
+	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, "anne "+annes, bare)}, refuse)
+	g.now = func() time.Time { return now }
+	h := guarded(g)
+	others, first := logIn(t, h, bare), logIn(t, h, annes)
+	for range sessionsOfOne - 1 {
+		now = now.Add(time.Second)
+		logIn(t, h, annes)
+	}
+	if status(h, first) != http.StatusOK {
+		t.Errorf("a token has less than %d sessions", sessionsOfOne)
+	}
+	now = now.Add(time.Second)
+	last := logIn(t, h, annes)
+	if status(h, first) != http.StatusUnauthorized || status(h, last) != http.StatusOK || status(h, others) != http.StatusOK {
+		t.Error("not the oldest session has ended")
+	}
+	now = now.Add(sessionTime)
+	logIn(t, h, bare)
+	if n := len(g.logged.open); n != 1 {
+		t.Errorf("%d sessions are kept after their time", n)
+	}
 }
 
 // What changes something comes from a page of this session, and from nowhere else.
@@ -193,7 +260,7 @@ func TestForeignForm(t *testing.T) {
 	h := guarded(g)
 	cookie, other := logIn(t, h, annes), logIn(t, h, annes)
 	csrf := func(c *http.Cookie) string {
-		return url.Values{"csrf": {g.set.Tokens.session(c.Value, time.Now()).CSRF()}}.Encode()
+		return url.Values{"csrf": {g.logged.find(c.Value, time.Now()).CSRF()}}.Encode()
 	}
 	for name, of := range map[string]struct {
 		form    string

@@ -1,75 +1,110 @@
 package gate
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
+	"crypto/subtle"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 )
 
-// sessionTime is how long somebody who has logged in need not do so again.
-const sessionTime = 12 * time.Hour
-
-// A session is a cookie that only who has its token can make: the time of its end and a
-// nonce, and their authenticator with the token as the key. So nothing is kept of it
-// here, it outlives this process, and it is over when the token is taken out of the file.
 const (
-	nonceSize  = 16
-	cookieSize = 8 + nonceSize + sha256.Size
+	// sessionTime is how long somebody who has logged in need not do so again.
+	sessionTime = 12 * time.Hour
+	// sessionsOfOne is how many sessions a token has at a time: with a further one the
+	// oldest ends.
+	sessionsOfOne = 64
 )
 
 // Session is who is logged in.
 type Session struct {
 	Token   *Token
 	Expires time.Time
-	nonce   string
+	csrf    string
+	ended   chan struct{}
 }
 
 // CSRF is what a form of this session carries, and a page of elsewhere cannot know.
-func (s *Session) CSRF() string {
-	return base64.RawURLEncoding.EncodeToString(s.Token.keyed("form", s.nonce))
-}
+func (s *Session) CSRF() string { return s.csrf }
+
+// Ended is closed when somebody logs out of it.
+func (s *Session) Ended() <-chan struct{} { return s.ended }
 
 // newSession begins one, which is over with its token.
 func newSession(token *Token, now time.Time) *Session {
-	nonce := make([]byte, nonceSize)
-	rand.Read(nonce) // it never fails
-	s := &Session{Token: token, Expires: now.Add(sessionTime).Truncate(time.Second), nonce: string(nonce)}
+	s := &Session{Token: token, Expires: now.Add(sessionTime).Truncate(time.Second), csrf: rand.Text(), ended: make(chan struct{})}
 	if !token.Expires.IsZero() && token.Expires.Before(s.Expires) {
 		s.Expires = token.Expires.Truncate(time.Second)
 	}
 	return s
 }
 
-func (s *Session) value() string {
-	head := binary.BigEndian.AppendUint64(nil, uint64(s.Expires.Unix()))
-	head = append(head, s.nonce...)
-	return base64.RawURLEncoding.EncodeToString(append(head, s.Token.keyed("session", string(head))...))
+// sessions are those that are open, by the digest of what the cookie has. They are kept
+// in memory alone: the end of the page is the end of all of them, and a session that
+// somebody has logged out of cannot come back.
+type sessions struct {
+	mu   sync.Mutex
+	open map[[sha256.Size]byte]*Session
 }
 
-// session returns the session that a cookie is of, or nil.
-func (t *Tokens) session(value string, now time.Time) *Session {
-	raw, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil || len(raw) != cookieSize {
+// begin opens one and returns what its cookie is to have.
+func (all *sessions) begin(s *Session, now time.Time) (cookie string) {
+	cookie = rand.Text() + rand.Text()
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.open == nil {
+		all.open = map[[sha256.Size]byte]*Session{}
+	}
+	maps.DeleteFunc(all.open, func(_ [sha256.Size]byte, s *Session) bool { return !now.Before(s.Expires) })
+	var same [][sha256.Size]byte
+	for key, other := range all.open {
+		if other.Token.is(s.Token) {
+			same = append(same, key)
+		}
+	}
+	if len(same) >= sessionsOfOne {
+		all.end(slices.MinFunc(same, func(a, b [sha256.Size]byte) int { return all.open[a].Expires.Compare(all.open[b].Expires) }))
+	}
+	all.open[sha256.Sum256([]byte(cookie))] = s
+	return cookie
+}
+
+// find returns the session of a cookie, or nil.
+func (all *sessions) find(cookie string, now time.Time) *Session {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s := all.open[sha256.Sum256([]byte(cookie))]
+	if s == nil || !now.Before(s.Expires) {
 		return nil
 	}
-	head, mac := raw[:8+nonceSize], raw[8+nonceSize:]
-	all, _ := t.read() // of a file that cannot be read there are none, and Find says why
-	for _, token := range all {
-		if !hmac.Equal(mac, token.keyed("session", string(head))) {
-			continue
-		}
-		expires := time.Unix(int64(binary.BigEndian.Uint64(head)), 0)
-		if !now.Before(expires) || token.over(now) {
-			return nil
-		}
-		return &Session{Token: token, Expires: expires, nonce: string(head[8:])}
+	return s
+}
+
+// logOut ends the session of a cookie.
+func (all *sessions) logOut(cookie string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.end(sha256.Sum256([]byte(cookie)))
+}
+
+func (all *sessions) end(key [sha256.Size]byte) {
+	if s := all.open[key]; s != nil {
+		close(s.ended)
+		delete(all.open, key)
 	}
-	return nil
+}
+
+// is tells whether a token is the same as another, which may have been read at another time.
+func (t *Token) is(other *Token) bool { return subtle.ConstantTimeCompare(t.sum[:], other.sum[:]) == 1 }
+
+// holds tells whether the file still has a token, and its time is not over.
+func (t *Tokens) holds(token *Token, now time.Time) bool {
+	all, _ := t.read() // of a file that cannot be read there are none, and Find says why
+	return slices.ContainsFunc(all, func(is *Token) bool { return is.is(token) && !is.over(now) })
 }
 
 // cookieName is that of the session. Browsers keep cookies by host and not by port: two

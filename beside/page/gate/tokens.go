@@ -2,13 +2,13 @@
 // browser calls us by, tokens, sessions, and whether a request that changes something
 // comes from a page of ours. It sets the headers that every answer has.
 //
-// It owns the file of tokens as it was read last, and the count of wrong tokens. It
+// It owns the file of tokens as it was read last, the sessions, and the count of wrong
+// tokens. It
 // never speaks to the supervisor, and never writes a token or a part of one anywhere.
 package gate
 
 import (
 	"bytes"
-	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -38,7 +38,6 @@ const (
 type Token struct {
 	Name    string    // who has it, for the record; "": the line has a token alone
 	Expires time.Time // zero: never
-	secret  []byte
 	sum     [sha256.Size]byte
 }
 
@@ -48,14 +47,6 @@ func (t *Token) By() string {
 		return "page"
 	}
 	return t.Name
-}
-
-// keyed is an authenticator that only who has the token can make. What is for one
-// purpose is of no use for another.
-func (t *Token) keyed(purpose, text string) []byte {
-	mac := hmac.New(sha256.New, t.secret)
-	mac.Write([]byte("rlminit-page\x00" + purpose + "\x00" + text))
-	return mac.Sum(nil)
 }
 
 // Tokens are those of a file, which is read again when it has changed.
@@ -82,11 +73,6 @@ func OpenTokens(path string) (*Tokens, error) {
 		return nil, err
 	}
 	return t, nil
-}
-
-// fixed is the one token of a page that needs none: whoever can reach its socket has it.
-func fixed(secret []byte) *Tokens {
-	return &Tokens{all: []*Token{{secret: secret, sum: sha256.Sum256(secret)}}}
 }
 
 // Path is where they are.
@@ -116,9 +102,6 @@ func (t *Token) over(now time.Time) bool { return !t.Expires.IsZero() && !now.Be
 func (t *Tokens) read() ([]*Token, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.path == "" {
-		return t.all, nil
-	}
 	info, err := os.Stat(t.path)
 	if err != nil {
 		t.all, t.seen = nil, fileVersion{}
@@ -200,7 +183,7 @@ func parse(path string, text []byte) ([]*Token, error) {
 			}
 			token.Expires = expires
 		}
-		token.secret, token.sum = []byte(secret), sha256.Sum256([]byte(secret))
+		token.sum = sha256.Sum256([]byte(secret))
 		all = append(all, token)
 	}
 	if len(all) == 0 {

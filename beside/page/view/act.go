@@ -36,6 +36,8 @@ type deed struct {
 func (d deed) Title() string {
 	verb := strings.ToUpper(d.Verb[:1]) + d.Verb[1:]
 	switch {
+	case d.Nothing:
+		return "Nothing to " + d.Verb
 	case len(d.Services) == 1:
 		return verb + " " + label(d.Services[0].Service) + "?"
 	case d.State != "":
@@ -146,7 +148,7 @@ func (d deed) will() (all []string) {
 		all = append(all, "This ends "+processes+" now.")
 	}
 	if d.Verb != "start" && slices.ContainsFunc(d.Services, func(s row) bool { return s.Name == config.PageService }) {
-		all = append(all, "It is this very page, which does not answer meanwhile: rlminit start "+config.PageService+" brings it back.")
+		all = append(all, "It is this very page, which does not answer meanwhile, and then asks for the token again. rlminit start "+config.PageService+" brings it back if it was stopped.")
 	}
 	return append(all, "It is an operation: its progress is shown, and it can be cancelled.")
 }
@@ -168,6 +170,7 @@ func (p *deedPages) act(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
+	p.askers.note(o.ID, by(r))
 	id := strconv.FormatUint(o.ID, 10)
 	note(r, "began operation "+id+": "+d.Verb+" of "+strings.Join(d.Names, " ")+d.State)
 	http.Redirect(w, r, "/operations/"+id, http.StatusSeeOther)

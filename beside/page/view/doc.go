@@ -74,6 +74,7 @@ type base struct {
 	gate  *gate.Gate
 	allow Allow
 
+	askers    *askers
 	templates map[string]*template.Template // by the page's name
 	assets    map[string]asset              // by the name under which they are served
 	names     map[string]string             // of the asset, by the file's name
@@ -87,7 +88,7 @@ type asset struct {
 // New makes the pages. Refused is what its gate is to call, and Behind is to be called with
 // that.
 func New(ask *live.Supervisor, hub *live.Hub, allow Allow) (*Pages, error) {
-	b := &base{ask: ask, hub: hub, allow: allow, templates: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+	b := &base{ask: ask, hub: hub, allow: allow, askers: &askers{}, templates: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
 	if err := b.embed(); err != nil {
 		return nil, err
 	}

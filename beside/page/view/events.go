@@ -19,6 +19,7 @@ type eventBody struct {
 	Seq     uint64
 	At      time.Time
 	Type    string
+	To      string // of a transition
 	Service string // "": of none
 	Words   string
 	By      string
@@ -34,42 +35,51 @@ type facts struct {
 	Revision  int
 	Operation uint64
 	Services  []string
-	Actor     *uint32
+	Actor     actor
 }
 
-func eventsOf(all []control.Event) []eventBody {
-	var bodies []eventBody
-	for _, e := range all {
-		bodies = append(bodies, eventOf(e))
+// actor is who a record names: a uid, or an object that has one.
+type actor struct{ UID *uint32 }
+
+// UnmarshalJSON reads both.
+func (a *actor) UnmarshalJSON(text []byte) error {
+	a.UID = nil
+	if bytes.HasPrefix(text, []byte("{")) {
+		type object actor
+		return json.Unmarshal(text, (*object)(a))
 	}
-	slices.Reverse(bodies)
-	return bodies
+	return json.Unmarshal(text, &a.UID)
 }
 
-func eventOf(e control.Event) eventBody {
-	b := eventBody{Seq: e.Seq, At: e.At, Type: e.Type, Service: e.Service}
-	actor := e.Actor
-	if e.Type == "" || e.Type == "transition" {
-		b.Type, b.Tone, b.Mark = "transition", toneOf(e.To), markOf(e.To)
+// body is a record as it is shown, and what is known of one that is no transition.
+func (a *askers) body(e control.Event) (b eventBody, f facts) {
+	b = eventBody{Seq: e.Seq, At: e.At, Type: e.Type, Service: e.Service}
+	f.Actor.UID = e.Actor
+	if isTransition(e) {
+		b.Type, b.To, b.Tone, b.Mark = "transition", e.To, toneOf(e.To), markOf(e.To)
 		b.Words = e.From + " → " + e.To
 		if e.Cause != "" {
 			b.Words += ": " + e.Cause
 		}
+		if e.Actor != nil { // who that is, is said beside it
+			b.Words = strings.TrimSuffix(b.Words, " by uid "+strconv.FormatUint(uint64(*e.Actor), 10))
+		}
 	} else {
-		var f facts
+		f = facts{}
 		_ = json.Unmarshal(e.Raw, &f) // what cannot be read is not shown
-		actor = f.Actor
 		b.Words, b.Tone, b.Mark = f.words(e.Type), still, "·"
 		if f.State != "" {
 			b.Tone, b.Mark = toneOf(f.State), markOf(f.State)
 		}
 	}
-	if actor != nil {
-		b.By = who(*actor)
+	if f.Actor.UID != nil {
+		b.By = a.of(f.Operation, *f.Actor.UID)
 	}
-	b.Words = clean(b.Words)
-	return b
+	b.Words, b.By = clean(b.Words), clean(b.By)
+	return b, f
 }
+
+func isTransition(e control.Event) bool { return e.Type == "" || e.Type == "transition" }
 
 // words says what a record that is no transition tells.
 func (f facts) words(kind string) string {
@@ -79,10 +89,13 @@ func (f facts) words(kind string) string {
 			words = append(words, strings.TrimSpace(label+" "+value))
 		}
 	}
+	if f.Operation > 0 && strings.HasPrefix(kind, "operation") {
+		words[0] += " " + strconv.FormatUint(f.Operation, 10)
+	}
 	add("", f.Verb)
 	add("profile", f.Profile)
 	add("to", f.To)
-	if f.Operation > 0 {
+	if f.Operation > 0 && !strings.HasPrefix(kind, "operation") {
 		add("operation", strconv.FormatUint(f.Operation, 10))
 	}
 	if f.Revision > 0 {
@@ -113,8 +126,8 @@ func (f facts) words(kind string) string {
 
 // events renders what has happened, each a fragment that goes to the top.
 func (p *Pages) events(out *bytes.Buffer, all []control.Event) error {
-	for _, e := range all {
-		if err := p.part(out, "events", "event", eventOf(e)); err != nil {
+	for _, b := range slices.Backward(p.askers.bodies(all)) {
+		if err := p.part(out, "events", "event", b); err != nil {
 			return err
 		}
 	}
@@ -145,7 +158,7 @@ func (p *Pages) eventsPage(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
-	b.Events, b.More = eventsOf(events), len(events) == most
+	b.Events, b.More = p.askers.bodies(events), len(events) == most
 	pg := page{Title: "Events", Nav: "events", Body: b}
 	if b.Type == "" && b.Name == "" {
 		pg.Live, pg.After = "view=events", after

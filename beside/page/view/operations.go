@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -18,11 +19,41 @@ const membersShown = 500
 // operationBody is an operation as it is shown.
 type operationBody struct {
 	control.Operation
+	By     string // who has asked for it
+	Why    reason
 	Done   int // members it is done with
 	All    int
-	Shown  []control.OperationMember
+	Shown  []memberBody
 	More   int // members that are not shown
 	CanAct bool
+}
+
+// memberBody is a member as it is shown.
+type memberBody struct {
+	control.OperationMember
+	Why reason
+}
+
+// reason is one of the supervisor's, which is for a terminal, as it is shown on a page.
+type reason struct {
+	Text string
+	Log  string // whose log tells more; "": nobody's
+}
+
+// forTerminal is the end of a reason that says what to do in a terminal, and when
+// something was to happen, as it was when the reason was written.
+var forTerminal = regexp.MustCompile(`(; it is (?:tried again in \S+|started again))?[;,] see rlminit logs (\S+?)(?:, then rlminit start \S+)?$`)
+
+func reasonOf(text string) reason {
+	at := forTerminal.FindStringSubmatchIndex(text)
+	if at == nil {
+		return reason{Text: clean(text)}
+	}
+	r := reason{Text: clean(text[:at[0]]), Log: text[at[4]:at[5]]}
+	if at[2] >= 0 {
+		r.Text += "; it was to be started again"
+	}
+	return r
 }
 
 // Tone and Mark are those of its state.
@@ -44,20 +75,18 @@ func (o operationBody) Names() string {
 	return count(o.All, "service", "services")
 }
 
-func operationOf(o control.Operation) operationBody {
-	b := operationBody{Operation: o, All: len(o.Members) + o.Omitted, Done: o.Omitted}
-	for i, m := range o.Members {
+func (p *base) operationOf(o control.Operation) operationBody {
+	b := operationBody{Operation: o, By: clean(p.askers.of(o.ID, o.Actor.UID)), Why: reasonOf(o.Reason), All: len(o.Members) + o.Omitted, Done: o.Omitted, CanAct: p.allow >= Operate}
+	for _, m := range o.Members {
 		if m.State != "pending" && m.State != "running" {
 			b.Done++
 		}
-		o.Members[i].Reason = clean(m.Reason)
+		b.Shown = append(b.Shown, memberBody{m, reasonOf(m.Reason)})
 	}
-	b.Reason = clean(o.Reason)
-	rank := func(m control.OperationMember) int {
+	rank := func(m memberBody) int {
 		return slices.Index([]string{"failed", "running", "interrupted", "cancelled", "superseded", "pending"}, m.State) + 1
 	}
-	b.Shown = slices.Clone(o.Members)
-	slices.SortStableFunc(b.Shown, func(a, c control.OperationMember) int {
+	slices.SortStableFunc(b.Shown, func(a, c memberBody) int {
 		ra, rc := rank(a), rank(c)
 		if ra == 0 {
 			ra = 9
@@ -80,9 +109,7 @@ func (p *base) askOperations(ctx context.Context) ([]operationBody, error) {
 	}
 	var bodies []operationBody
 	for _, o := range all {
-		b := operationOf(o)
-		b.CanAct = p.allow >= Operate
-		bodies = append(bodies, b)
+		bodies = append(bodies, p.operationOf(o))
 	}
 	slices.SortStableFunc(bodies, func(a, b operationBody) int { return b.At.Compare(a.At) })
 	return bodies, nil
@@ -102,9 +129,7 @@ func (p *base) askOperation(ctx context.Context, id uint64) (operationBody, erro
 	o, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Operation, error) {
 		return c.Operation(ctx, id, false)
 	})
-	b := operationOf(o)
-	b.CanAct = p.allow >= Operate
-	return b, err
+	return p.operationOf(o), err
 }
 
 func (p *Pages) operation(w http.ResponseWriter, r *http.Request) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,12 +23,32 @@ type row struct {
 	Said string // the last line that it has written, of one that is not well
 }
 
-// Key orders rows: the ill ones first, then by name.
-func (r row) Key() string { return fmt.Sprintf("%d %s", r.Is.Rank, r.Name) }
+// Key orders rows: the ill ones first, then those that were restarted of late, then by name.
+func (r row) Key() string {
+	rank := r.Is.Rank
+	if r.Crashed() {
+		rank = min(rank, states[control.Outdated].Rank)
+	}
+	return fmt.Sprintf("%d %s", rank, r.Name)
+}
+
+// lately is how long a restart that nobody asked for is pointed out.
+const lately = 10 * time.Minute
+
+// Crashed tells whether it runs, but has ended by itself of late.
+func (r row) Crashed() bool {
+	return r.PID != nil && r.Restarts > 0 && r.LastExit != nil && time.Since(r.LastExit.At) < lately
+}
+
+// Again says how often it was restarted.
+func (r row) Again() string { return "restarted " + times(r.Restarts) }
 
 // Find is what the filter looks at.
 func (r row) Find() string {
 	words := []string{r.Name, label(r.Service), r.Is.Word}
+	if r.Crashed() {
+		words = append(words, "restarted")
+	}
 	if r.Kind != nil {
 		words = append(words, *r.Kind)
 	}
@@ -48,6 +69,7 @@ const (
 func (p *base) withWords(ctx context.Context, rows []row) []row {
 	ctx, cancel := context.WithTimeout(ctx, saidTime)
 	defer cancel()
+	var wait sync.WaitGroup
 	asked := 0
 	for i, s := range rows {
 		if s.State != "failed" && s.State != "backoff" {
@@ -56,30 +78,40 @@ func (p *base) withWords(ctx context.Context, rows []row) []row {
 		if asked++; asked > saidMost {
 			break
 		}
-		rows[i].Said, _ = live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (last string, err error) {
-			err = c.Logs(ctx, s.Name, control.LogOptions{Lines: saidLines, Redacted: true}, func(line []byte) error {
-				if l := lineOf(line); l.Stream != "rlminit" && strings.TrimSpace(l.Text) != "" {
-					last = l.Text
-				}
-				return nil
-			})
-			return last, err
-		}) // without it the row is of use too
+		wait.Go(func() { rows[i].Said = p.said(ctx, s.Name) })
 	}
+	wait.Wait()
 	return rows
+}
+
+// said is the last line that a service has written itself, or "": without it its row is of
+// use too.
+func (p *base) said(ctx context.Context, name string) (last string) {
+	_, _ = live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (struct{}, error) {
+		return struct{}{}, c.Logs(ctx, name, control.LogOptions{Lines: saidLines, Redacted: true}, func(line []byte) error {
+			if l := lineOf(line); l.Stream != "rlminit" && strings.TrimSpace(l.Text) != "" {
+				last = l.Text
+			}
+			return nil
+		})
+	})
+	return last
 }
 
 // saidLines is among how many of the last lines it is: others are rlminit's own.
 const saidLines = 12
 
 // counted is how many services are how.
-type counted struct{ Ill, Moving, Well, Still, All int }
+type counted struct{ Ill, Failed, Moving, Well, Still, All int }
 
 func countAll(services []control.Service) (c counted) {
 	for _, s := range services {
 		switch stateOf(s).Tone {
 		case ill:
 			c.Ill++
+			if s.Seen() == "failed" {
+				c.Failed++
+			}
 		case moving:
 			c.Moving++
 		case well:
@@ -103,11 +135,19 @@ type underWay struct {
 type overviewBody struct {
 	Rows   []row
 	Count  counted
+	Failed int // that can be restarted here
 	Now    underWay
 	Query  string
 	State  string
 	States []string
-	CanAct bool
+}
+
+// failedOf is how many services that failed can be restarted here.
+func (p *Pages) failedOf(c counted) int {
+	if p.allow < Operate {
+		return 0
+	}
+	return c.Failed
 }
 
 func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
@@ -117,7 +157,8 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
-	b := overviewBody{Count: countAll(services), Query: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"), CanAct: p.allow >= Operate}
+	b := overviewBody{Count: countAll(services), Query: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state")}
+	b.Failed = p.failedOf(b.Count)
 	b.States = []string{"ill", "failed", "backoff", "unhealthy", "waiting", "starting", "stopping", "outdated", "running", "scheduled", "exited", "stopped"}
 	for _, s := range services {
 		one := rowOf(s)
@@ -140,7 +181,7 @@ func (p *Pages) underWay(ctx context.Context, health bool) (u underWay) {
 		operations, _ := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Operation, error) { return c.Operations(ctx) })
 		for _, o := range operations {
 			if !o.Over() {
-				u.Operations = append(u.Operations, operationOf(o))
+				u.Operations = append(u.Operations, p.operationOf(o))
 			}
 		}
 	})
@@ -170,7 +211,7 @@ func (v overviewLive) Full(ctx context.Context, now *live.State) ([]byte, error)
 	if err := v.rows(ctx, &out, now.Services); err != nil {
 		return nil, err
 	}
-	if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
+	if err := v.summary(&out, now.Services); err != nil {
 		return nil, err
 	}
 	if err := v.p.part(&out, "overview", "underway", v.p.underWay(ctx, true)); err != nil {
@@ -201,10 +242,33 @@ func (v overviewLive) rows(ctx context.Context, out *bytes.Buffer, services []co
 	return nil
 }
 
+// summary renders how many services are how, and what can be done about those that failed.
+func (v overviewLive) summary(out *bytes.Buffer, services []control.Service) error {
+	count := countAll(services)
+	if err := v.p.part(out, "overview", "summary", count); err != nil {
+		return err
+	}
+	return v.p.part(out, "overview", "deeds", v.p.failedOf(count))
+}
+
+// calmed are the services whose restarts were pointed out until a little while ago.
+func calmed(services []control.Service) (names []string) {
+	for _, s := range services {
+		if s.Restarts > 0 && s.LastExit != nil && time.Since(s.LastExit.At) > lately && time.Since(s.LastExit.At) < lately+time.Minute {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 func (v overviewLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
 	var out bytes.Buffer
 	var touched []control.Service
-	for name := range b.Touched {
+	names := slices.Collect(maps.Keys(b.Touched))
+	if b.Tick {
+		names = append(names, calmed(now.Services)...)
+	}
+	for _, name := range names {
 		if s, ok := now.Service(name); ok {
 			touched = append(touched, s)
 		} else if err := v.p.part(&out, "overview", "gone", name); err != nil {
@@ -215,7 +279,7 @@ func (v overviewLive) Changed(ctx context.Context, now *live.State, b live.Batch
 		return nil, err
 	}
 	if len(b.Touched) > 0 {
-		if err := v.p.part(&out, "overview", "summary", countAll(now.Services)); err != nil {
+		if err := v.summary(&out, now.Services); err != nil {
 			return nil, err
 		}
 	}

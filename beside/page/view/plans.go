@@ -116,9 +116,14 @@ func (p *planPages) approve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	hash, form := r.PathValue("hash"), r.PostForm
+	gating, wrong := gatingOf(form)
+	if wrong != "" {
+		p.Refused(w, r, http.StatusBadRequest, wrong)
+		return
+	}
 	revision, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Revision, error) {
 		return c.Apply(ctx, control.ApplyRequest{
-			Approve: hash, By: by(r), AllowDelete: form.Get("delete") == "yes", Request: requestOf(form.Get("request")), Gating: gatingOf(form),
+			Approve: hash, By: by(r), AllowDelete: form.Get("delete") == "yes", Request: requestOf(form.Get("request")), Gating: gating,
 		})
 	})
 	if err != nil {

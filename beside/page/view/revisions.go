@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -121,12 +122,16 @@ type rollbackBody struct {
 	Deletes  []string
 }
 
-// rollbackOf reads which revision a rollback goes back to.
-func rollbackOf(form string) *int {
-	if n, err := strconv.Atoi(form); err == nil && n >= 0 {
-		return &n
+// rollbackOf reads which revision a rollback goes back to; nil: what was before the last.
+func rollbackOf(form string) (to *int, wrong string) {
+	if form == "" {
+		return nil, ""
 	}
-	return nil
+	n, err := strconv.Atoi(form)
+	if err != nil || n < 0 {
+		return nil, "to is the number of a revision, and not " + strconv.Quote(clean(form))
+	}
+	return &n, ""
 }
 
 func (p *planPages) confirmRollback(w http.ResponseWriter, r *http.Request) {
@@ -134,7 +139,11 @@ func (p *planPages) confirmRollback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b := rollbackBody{Revision: -1, Request: newRequest()}
-	to := rollbackOf(r.FormValue("to"))
+	to, wrong := rollbackOf(r.FormValue("to"))
+	if wrong != "" {
+		p.Refused(w, r, http.StatusBadRequest, wrong)
+		return
+	}
 	if to != nil {
 		b.Revision = *to
 	}
@@ -174,9 +183,15 @@ func (p *planPages) rollback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	form := r.PostForm
+	to, wrong := rollbackOf(form.Get("to"))
+	gating, unsteady := gatingOf(form)
+	if wrong = cmp.Or(wrong, unsteady); wrong != "" {
+		p.Refused(w, r, http.StatusBadRequest, wrong)
+		return
+	}
 	revision, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Revision, error) {
 		return c.Rollback(ctx, control.RollbackRequest{
-			Revision: rollbackOf(form.Get("to")), AllowDelete: form.Get("delete") == "yes", By: by(r), Request: requestOf(form.Get("request")), Gating: gatingOf(form),
+			Revision: to, AllowDelete: form.Get("delete") == "yes", By: by(r), Request: requestOf(form.Get("request")), Gating: gating,
 		})
 	})
 	p.begun(w, r, revision, err)
@@ -192,12 +207,12 @@ func requestOf(form string) string {
 
 // gatingOf is how a revision that is begun here is carried out: as rlminit apply does, but
 // for how long each service is to be ready, which the form says.
-func gatingOf(form url.Values) control.Gating {
-	steady, err := strconv.Atoi(form.Get("steady"))
+func gatingOf(form url.Values) (g control.Gating, wrong string) {
+	steady, err := strconv.Atoi(cmp.Or(form.Get("steady"), "30"))
 	if err != nil || steady < 0 || steady > steadyMost {
-		steady = 30
+		return g, "steady is a number of seconds from 0 to " + itoa(steadyMost) + ", and not " + strconv.Quote(clean(form.Get("steady")))
 	}
-	return control.Gating{SteadyMS: int64(steady) * 1000, TimeoutMS: 120_000, Rolling: 1}
+	return control.Gating{SteadyMS: int64(steady) * 1000, TimeoutMS: 120_000, Rolling: 1}, ""
 }
 
 // steadyMost is the most that may be asked for, in seconds.

@@ -15,23 +15,76 @@ import (
 // eventsShown is how many events a page shows.
 const eventsShown = 100
 
+// eventsRead is among how many events of a service those are looked for: restarts that
+// follow one another are shown as one.
+const eventsRead = 3 * eventsShown
+
 // aboutBody is how one service is.
 type aboutBody struct {
-	control.Service
-	Is     shown
-	Why    string
+	row
+	Retry  string // when one that failed is tried again
 	CanAct bool
-	Memory int64 // bytes; negative: not known
-	Charts []chart
+	Events []eventBody // what has happened to it, the latest first
 }
 
-func (p *Pages) aboutOf(s control.Service, samples []live.Sample) aboutBody {
-	b := aboutBody{Service: s, Is: stateOf(s), Why: clean(why(s)), CanAct: p.allow >= Operate, Memory: -1}
+// aboutOf asks for what there is to say of a service besides its state. The error is that of
+// its events; what else cannot be told is left out.
+func (p *base) aboutOf(ctx context.Context, s control.Service) (b aboutBody, err error) {
+	events, err := p.ask.Events(ctx, control.EventQuery{Names: []string{s.Name}}, eventsRead)
+	if err != nil {
+		return b, err
+	}
+	b = aboutBody{row: p.withWords(ctx, []row{rowOf(s)})[0], CanAct: p.allow >= Operate}
+	bodies := p.askers.bodies(events)
+	if by := stoppedBy(bodies); s.State == "stopped" && by != "" && s.Reason == nil && s.Seen() == "stopped" {
+		b.Why = "stopped by " + by + "; " + b.Why
+	}
 	if s.StatusText != nil && b.Why == clean(*s.StatusText) {
 		b.Why = "" // it is among the facts
 	}
-	b.Charts = chartsOf(samples)
-	return b
+	b.Events = folded(events, bodies)
+	b.Events = b.Events[:min(len(b.Events), eventsShown)]
+	if s.State == "failed" {
+		definition, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Definition, error) {
+			return c.Definition(ctx, s.Name)
+		})
+		if err == nil {
+			b.Retry = retryOf(s, definition)
+		}
+	}
+	return b, nil
+}
+
+// stoppedBy is who has stopped a service, by its events; "": nobody did.
+func stoppedBy(bodies []eventBody) string {
+	for _, b := range bodies {
+		switch {
+		case b.To == "": // no transition
+		case b.To != "stopped" && b.To != "stopping":
+			return ""
+		case b.By != "":
+			return b.By
+		}
+	}
+	return ""
+}
+
+// retryOf says when a service that failed is tried again, as its definition has it.
+func retryOf(s control.Service, d control.Definition) string {
+	fields := map[string]string{}
+	for _, f := range d.Fields {
+		fields[f.Field] = f.Value
+	}
+	after, err := time.ParseDuration(fields["restart.retry_failed"])
+	switch {
+	case d.Fault != "":
+		return "when its definition is mended"
+	case err != nil || after <= 0 || fields["restart.policy"] == "no" || s.Reason != nil && strings.HasSuffix(*s.Reason, ", a fatal exit code"):
+		return "not by itself"
+	case s.Since == nil:
+		return "after retry_failed, " + tookText(after)
+	}
+	return "at " + clock(s.Since.Add(after)) + " UTC, after retry_failed (" + strings.TrimSuffix(strings.TrimSuffix(tookText(after), " 0 s"), " 0 min") + ")"
 }
 
 // Verbs are what can be done to it now, the most likely one first.
@@ -50,23 +103,22 @@ func (b aboutBody) Verbs() []string {
 }
 
 // Ended says how its last process ended.
-func (b aboutBody) Ended() string {
-	switch e := b.LastExit; {
-	case e == nil:
-		return ""
-	case e.Signal != nil:
-		return "killed by " + *e.Signal
-	case e.Code != nil:
-		return "exit code " + itoa(*e.Code)
-	}
-	return ""
+func (b aboutBody) Ended() string { return endedText(b.LastExit) }
+
+// chartsBody are the charts of a service.
+type chartsBody struct {
+	Charts []chart
+	Runs   bool // it has a process
 }
+
+// Measured tells whether there is anything to draw.
+func (b chartsBody) Measured() bool { return !b.Charts[0].Empty }
 
 type serviceBody struct {
 	About      aboutBody
+	Charts     chartsBody
 	Definition *control.Definition
 	Schedules  []scheduled
-	Events     []eventBody
 	Log        logBody
 }
 
@@ -97,9 +149,13 @@ func (p *Pages) service(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, servicePath(s.Name), http.StatusFound)
 		return
 	}
-	b := serviceBody{About: p.aboutOf(s, nil), Schedules: schedulesOf([]control.Service{s})}
+	b := serviceBody{Charts: chartsBody{chartsOf(nil), s.PID != nil}, Schedules: schedulesOf([]control.Service{s})}
 	if now := p.hub.Now(); now != nil {
-		b.About.Charts = chartsOf(now.Samples(name))
+		b.Charts.Charts = chartsOf(now.Samples(name))
+	}
+	if b.About, err = p.aboutOf(r.Context(), s); err != nil {
+		p.failed(w, r, err)
+		return
 	}
 	definition, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Definition, error) {
 		return c.Definition(ctx, name)
@@ -107,12 +163,6 @@ func (p *Pages) service(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		b.Definition = &definition
 	}
-	events, err := p.ask.Events(r.Context(), control.EventQuery{Names: []string{name}}, eventsShown)
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	b.Events = eventsOf(events)
 	b.Log = p.logOf(r, name)
 	pg := page{Title: label(s), Nav: "overview", Live: liveQuery("service", name), After: after, Body: b}
 	p.show(w, r, http.StatusOK, "service", pg)
@@ -127,42 +177,49 @@ type serviceLive struct {
 func (v serviceLive) Key() string { return "service " + v.name }
 
 func (v serviceLive) Full(ctx context.Context, now *live.State) ([]byte, error) {
-	events, err := v.p.ask.Events(ctx, control.EventQuery{Names: []string{v.name}}, eventsShown)
-	if err != nil {
+	out := new(bytes.Buffer)
+	if err := v.about(ctx, out, now); err != nil {
 		return nil, err
 	}
-	out, err := v.about(now)
-	if err != nil {
-		return nil, err
-	}
-	err = v.p.events(out, events)
+	err := v.charts(out, now)
 	return out.Bytes(), err
 }
 
-func (v serviceLive) about(now *live.State) (*bytes.Buffer, error) {
-	out := new(bytes.Buffer)
+// about renders how the service is, and what has happened to it.
+func (v serviceLive) about(ctx context.Context, out *bytes.Buffer, now *live.State) error {
 	s, ok := now.Service(v.name)
 	if !ok {
-		return out, v.p.part(out, "service", "vanished", v.name)
+		return v.p.part(out, "service", "vanished", v.name)
 	}
-	about := v.p.aboutOf(s, now.Samples(v.name))
+	about, err := v.p.aboutOf(ctx, s)
+	if err != nil {
+		return err
+	}
 	if err := v.p.part(out, "service", "about", about); err != nil {
-		return nil, err
+		return err
 	}
-	return out, v.p.part(out, "service", "charts", about)
+	return v.p.part(out, "service", "happened", about)
+}
+
+func (v serviceLive) charts(out *bytes.Buffer, now *live.State) error {
+	s, _ := now.Service(v.name)
+	return v.p.part(out, "service", "charts", chartsBody{chartsOf(now.Samples(v.name)), s.PID != nil})
 }
 
 func (v serviceLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
 	out := new(bytes.Buffer)
-	if b.Touched[v.name] || b.Measured {
-		var err error
-		if out, err = v.about(now); err != nil {
+	touched := b.Touched[v.name] || slices.ContainsFunc(b.Events, func(e control.Event) bool { return e.Service == v.name })
+	if touched {
+		if err := v.about(ctx, out, now); err != nil {
 			return nil, err
 		}
 	}
-	mine := slices.DeleteFunc(slices.Clone(b.Events), func(e control.Event) bool { return e.Service != v.name })
-	err := v.p.events(out, mine)
-	return out.Bytes(), err
+	if touched || b.Measured {
+		if err := v.charts(out, now); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
 }
 
 // chart is a line over time, drawn by the server: so it needs no script.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"rlminit/beside/page/gate"
 	"rlminit/beside/page/live"
 )
 
@@ -82,10 +83,14 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// over is what a tab is sent whose session is.
+var over = live.Message{Event: "over", Data: []byte("null")}
+
 // feed sends what comes until the tab goes, or its session is over.
 func (p *Pages) feed(r *http.Request, out *eventWriter, tab *live.Tab, log *live.LogTab) {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
+	session := gate.From(r.Context())
 	for ok := true; ok; {
 		select {
 		case <-r.Context().Done():
@@ -94,6 +99,9 @@ func (p *Pages) feed(r *http.Request, out *eventWriter, tab *live.Tab, log *live
 			return
 		case <-log.Gone():
 			return
+		case <-session.Ended():
+			out.send(over)
+			return
 		case m := <-tab.Messages():
 			ok = out.send(m)
 			tab.Sent(m)
@@ -101,7 +109,7 @@ func (p *Pages) feed(r *http.Request, out *eventWriter, tab *live.Tab, log *live
 			ok = out.send(m)
 		case <-beats.C:
 			if p.gate.Enter(r) == nil {
-				out.send(live.Message{Event: "over", Data: []byte("null")})
+				out.send(over)
 				return
 			}
 			ok = out.write([]byte(": still here\n\n"))

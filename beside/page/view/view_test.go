@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -114,11 +115,11 @@ func TestDeed(t *testing.T) {
 // Of a record only what cannot be a secret is shown.
 func TestEventShowsNoSecret(t *testing.T) {
 	e := control.Event{Seq: 7, Type: "job_submitted", Raw: []byte(`{"seq":7,"type":"job_submitted","job":"3","kind":"run","profile":"alice","actor":123456,"command":["curl","-H","hunter2"],"again":{"environment":{"TOKEN":"hunter2"}},"key":"hunter2"}`)}
-	got := eventOf(e)
+	got, _ := new(askers).body(e)
 	if strings.Contains(got.Words, "hunter2") || got.Words != "job submitted, profile alice, job 3, of kind run" || got.By != "uid 123456" {
 		t.Errorf("it is shown as %+v", got)
 	}
-	failed := eventOf(control.Event{Type: "transition", Service: "a", From: "running", To: "failed", Cause: "exit \x1b[31m3"})
+	failed, _ := new(askers).body(control.Event{Type: "transition", Service: "a", From: "running", To: "failed", Cause: "exit \x1b[31m3"})
 	if failed.Words != "running → failed: exit 3" || failed.Tone != ill {
 		t.Errorf("it is shown as %+v", failed)
 	}
@@ -138,12 +139,15 @@ func TestEscaped(t *testing.T) {
 		func() error { return p.part(&out, "overview", "row", rowOf(s)) },
 		func() error { return p.part(&out, "overview", "gone", nasty) },
 		func() error { return p.part(&out, "overview", "only", []control.Service{s}) },
-		func() error { return p.part(&out, "service", "about", p.aboutOf(s, nil)) },
 		func() error {
-			return p.part(&out, "events", "event", eventOf(control.Event{Service: nasty, To: nasty, Cause: nasty}))
+			return p.part(&out, "service", "about", aboutBody{row: row{Service: s, Is: stateOf(s), Why: nasty, Said: nasty}, Retry: nasty})
 		},
 		func() error {
-			return p.part(&out, "operation", "operation", operationOf(control.Operation{Verb: nasty, State: nasty, Reason: nasty, Members: []control.OperationMember{{Name: nasty, State: nasty, Reason: nasty}}}))
+			bodies := p.askers.bodies([]control.Event{{Service: nasty, To: nasty, Cause: nasty}})
+			return errors.Join(p.part(&out, "events", "event", bodies[0]), p.part(&out, "service", "happened", aboutBody{Events: bodies}))
+		},
+		func() error {
+			return p.part(&out, "operation", "operation", p.operationOf(control.Operation{Verb: nasty, State: nasty, Reason: nasty + "; see rlminit logs x\"><script>y", Members: []control.OperationMember{{Name: nasty, State: nasty, Reason: nasty}}}))
 		},
 		func() error {
 			return p.part(&out, "revision", "revision", p.planned.revisionOf(control.Revision{By: nasty, Source: nasty, State: nasty, Steps: []control.RevisionStep{{Name: nasty, Note: nasty}}}))

@@ -98,8 +98,33 @@ func why(s control.Service) string {
 		return "next at " + clock(*s.Schedule.Next)
 	case s.StatusText != nil:
 		return *s.StatusText
+	case s.State == "stopped" && s.LastExit != nil:
+		return "last exit: " + endedText(s.LastExit)
+	case s.State == "stopped":
+		return "it has not run since the container started"
 	}
 	return ""
+}
+
+// endedText says how a process ended.
+func endedText(e *control.Exit) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Signal != nil:
+		return "killed by " + *e.Signal
+	case e.Code != nil:
+		return "exit code " + itoa(*e.Code)
+	}
+	return ""
+}
+
+// times is how often something was.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return itoa(n) + " times"
 }
 
 // textMost is how many bytes of a text are shown on one line.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -39,6 +40,9 @@ func TestAttacks(t *testing.T) {
 		"a login of elsewhere":        {stranger, "POST", "/login", "token=" + annesToken, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"a name that points here":     {anne, "GET", "/", "", []string{"Host", "evil.example"}, 421},
 		"the same, for a file":        {anne, "GET", "/static/page.js", "", []string{"Host", "evil.example:9118"}, 421},
+		"an address that is another":  {anne, "GET", "/", "", []string{"Host", "10.9.9.9:9118"}, 421},
+		"any address":                 {anne, "GET", "/", "", []string{"Host", "0.0.0.0:9118"}, 421},
+		"a name that looks like one":  {anne, "GET", "/", "", []string{"Host", "127.0.0.1:9118.evil.example"}, 421},
 		"the same, for a stream":      {anne, "GET", "/live?view=overview", "", []string{"Host", "evil.example"}, 421},
 		"a form of elsewhere":         {anne, "POST", "/do", deed + csrf, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"a form of another port":      {anne, "POST", "/do", deed + csrf, []string{"Sec-Fetch-Site", "same-site", "Origin", "http://127.0.0.1:1"}, 403},
@@ -74,8 +78,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// A token that is taken out of the file is of no use from the next start of the page on, and
-// neither are its sessions; another's sessions outlive that start.
+// A token that is taken out of the file is of no use from the next start of the page on. All
+// sessions are over with that start; who has a token logs in again.
 func TestTokenIsRevoked(t *testing.T) {
 	t.Parallel()
 	s := house(t, "read")
@@ -85,12 +89,57 @@ func TestTokenIsRevoked(t *testing.T) {
 	}
 	s.Must("restart", "page")
 	s.Await("page", "running")
-	if a := s.send(t, anne, "GET", "/", ""); a.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a session without a token is answered with %s", a.Status)
+	for _, c := range []*http.Client{anne, bare} {
+		if a := s.send(t, c, "GET", "/", ""); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a session of the page before is answered with %s", a.Status)
+		}
 	}
-	if a := s.send(t, bare, "GET", "/", ""); a.StatusCode != http.StatusOK {
-		t.Errorf("a session with a token is answered with %s", a.Status)
+	if a := s.send(t, anne, "POST", "/login", "token="+annesToken); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a token that was taken away is answered with %s", a.Status)
 	}
+	if a := s.send(t, s.loggedIn(t, bareToken), "GET", "/", ""); a.StatusCode != http.StatusOK {
+		t.Errorf("who has a token is answered with %s", a.Status)
+	}
+}
+
+// A logout ends the session for whoever has its cookie, also after another start of the page,
+// and what its other tabs show. It ends no other session.
+func TestLogOut(t *testing.T) {
+	t.Parallel()
+	s := house(t, "read")
+	anne, other := s.loggedIn(t, annesToken), s.loggedIn(t, annesToken)
+	b := s.enter(t)
+	b.open()
+	cookie := anne.Jar.Cookies(mustURL(s.url("/")))[0]
+	kept := []string{"Cookie", cookie.Name + "=" + cookie.Value}
+	stranger := s.client(t)
+	if a := s.send(t, stranger, "GET", "/", "", kept...); a.StatusCode != http.StatusOK {
+		t.Fatalf("with the cookie alone it is answered with %s", a.Status)
+	}
+	tab, err := s.stream(t.Context(), anne, "view=overview")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Body.Close()
+	a := s.send(t, anne, "POST", "/logout", "csrf="+s.send(t, anne, "GET", "/", "").csrf(t))
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login" {
+		t.Errorf("a logout is answered with %s to %s", a.Status, a.Header.Get("Location"))
+	}
+	if text, err := io.ReadAll(tab.Body); err != nil || !strings.HasSuffix(string(text), "event: over\ndata: null\n\n") {
+		t.Errorf("a tab of the session goes on: %v", err)
+	}
+	if a := s.send(t, stranger, "GET", "/", "", kept...); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("after a logout its cookie is answered with %s", a.Status)
+	}
+	if a := s.send(t, other, "GET", "/", ""); a.StatusCode != http.StatusOK {
+		t.Errorf("another session of the token is answered with %s", a.Status)
+	}
+	s.Must("restart", "page")
+	s.Await("page", "running")
+	if a := s.send(t, stranger, "GET", "/", "", kept...); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("after a restart of the page the cookie is answered with %s", a.Status)
+	}
+	b.awaitTrue(`document.querySelector("#token")`) // the tab that was open asks for the token by itself
 }
 
 // No page shows what a service was given as a secret, though the service prints it.

@@ -20,7 +20,7 @@
   function ago(t) {
     const s = Math.max(0, Math.round((Date.now() - new Date(t.dateTime)) / 1000));
     const unit = s < 60 ? [s, "s"] : s < 3600 ? [Math.floor(s / 60), "min"] : s < 86400 ? [Math.floor(s / 3600), "h"] : [Math.floor(s / 86400), "d"];
-    const text = unit.join(" ") + " ago";
+    const text = t.dataset.ago === "for" ? "for " + unit.join(" ") : unit.join(" ") + " ago";
     if (t.textContent !== text) {
       t.title = t.title || t.textContent + " UTC";
       t.textContent = text;

@@ -1,0 +1,161 @@
+package s6
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"rlminit/control"
+	"rlminit/internal/durable"
+)
+
+// gatewayPrefix stands before the profile in the name of its gateway's service.
+const gatewayPrefix = "gateway-"
+
+// plan is what makes a scan directory that an application keeps itself, and the supervisor's
+// services, agree.
+type plan struct {
+	create  []control.CreateProfile // directories of gateways whose profiles are not there
+	foreign []string                // directories with a run script that nobody runs
+	stale   []string                // links to services that are gone
+	link    []string                // services that have no entry
+}
+
+// entry is one of a scan directory.
+type entry struct {
+	name string
+	link string // where it points to; "": it is no link
+	runs bool   // it has a run script
+	down bool
+}
+
+// agree decides what is to be done, from the entries, the names of the services, and the
+// directory in which the supervisor publishes them.
+func agree(entries []entry, services []string, published string) plan {
+	var p plan
+	there := map[string]bool{}
+	for _, e := range entries {
+		known := slices.Contains(services, e.name)
+		profile, isGateway := strings.CutPrefix(e.name, gatewayPrefix)
+		there[e.name] = true
+		switch {
+		case strings.HasPrefix(e.name, "."): // is being made, or s6's own
+		case e.link != "":
+			if !known && filepath.Dir(e.link) == published {
+				p.stale = append(p.stale, e.name)
+			}
+		case known || !e.runs:
+		case isGateway && profile != "":
+			p.create = append(p.create, control.CreateProfile{Name: profile, Stopped: e.down, ExistOK: true})
+		default:
+			p.foreign = append(p.foreign, e.name)
+		}
+	}
+	for _, name := range services {
+		if !there[name] {
+			p.link = append(p.link, name)
+		}
+	}
+	return p
+}
+
+// entriesOf reads a scan directory.
+func entriesOf(dir string) ([]entry, error) {
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var entries []entry
+	for _, f := range found {
+		path := filepath.Join(dir, f.Name())
+		e := entry{name: f.Name(), runs: exists(filepath.Join(path, "run")), down: exists(filepath.Join(path, "down"))}
+		if f.Type()&fs.ModeSymlink != 0 {
+			if e.link, err = os.Readlink(path); err != nil {
+				continue // it has gone meanwhile
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// scan makes a scan directory of an application's own and the supervisor's services agree.
+// Of the supervisor's, which need nothing, it is not called.
+func (c *call) scan(client *control.Client, dir string) error {
+	entries, err := entriesOf(dir)
+	if err != nil {
+		return err
+	}
+	services, err := client.Services(c.ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range services {
+		names = append(names, s.Name)
+	}
+	published := filepath.Join(filepath.Dir(client.Socket()), "services")
+	p := agree(entries, names, published)
+	for _, profile := range p.create {
+		if _, err := client.CreateProfile(c.ctx, profile); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.foreign {
+		fmt.Fprintf(c.to.Err, "%s: warning: nothing runs %s/run; define the service in rlminit.yaml\n", c.name, filepath.Join(dir, name))
+	}
+	for _, name := range p.stale {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot remove the link %s: %w", name, durable.Bare(err))
+		}
+	}
+	for _, name := range p.link {
+		if err := enter(dir, published, name); err != nil {
+			return fmt.Errorf("cannot make %s: %w", filepath.Join(dir, name), err)
+		}
+	}
+	return nil
+}
+
+// enter makes the entry of a service: a link to its slot, or, for a profile that was found
+// stopped, which has none, a directory with the file down.
+func enter(dir, published, name string) error {
+	path, slot := filepath.Join(dir, name), filepath.Join(published, name)
+	if exists(slot) {
+		if err := os.Symlink(slot, path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return errors.Unwrap(err)
+		}
+		return nil
+	}
+	staged := filepath.Join(dir, "."+name+".new")
+	if err := os.Mkdir(staged, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return durable.Bare(err)
+	}
+	if err := os.WriteFile(filepath.Join(staged, "down"), nil, 0o644); err != nil {
+		return durable.Bare(err)
+	}
+	if err := os.Rename(staged, path); err != nil {
+		return errors.Unwrap(err)
+	}
+	return nil
+}
+
+// isOwnDir tells whether a scan directory is one that an application keeps, and not the
+// supervisor's under another name.
+func isOwnDir(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(real)
+	return err == nil && info.IsDir() && !(filepath.Base(real) == "services" && isRuntime(filepath.Dir(real)))
+}
