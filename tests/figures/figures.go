@@ -17,7 +17,7 @@ import (
 )
 
 // apart are the folders that are no part of the product.
-var apart = []string{"tests", "tools", "examples", "dist", "bin"}
+var apart = []string{"tests", "tools", "examples", "dist", "bin", "fleet/test"}
 
 // Size is how much code something is.
 type Size struct {
@@ -35,6 +35,7 @@ type Function struct {
 type Figures struct {
 	Total     Size            // of what is linked into rlminit
 	Beside    Size            // of the programs beside it: see Aside
+	Fleet     Size            // of the module below fleet/
 	Packages  map[string]Size // by folder, from the top of the repository
 	Files     map[string]Size
 	Functions []Function // the longest first
@@ -101,9 +102,12 @@ func (f *Figures) add(path, name string) error {
 	folder := filepath.Dir(name)
 	f.Files[name] = is
 	f.Packages[folder] = f.Packages[folder].plus(is)
-	if Aside(folder) {
+	switch {
+	case strings.HasPrefix(folder, "fleet/"):
+		f.Fleet = f.Fleet.plus(is)
+	case Aside(folder):
 		f.Beside = f.Beside.plus(is)
-	} else {
+	default:
 		f.Total = f.Total.plus(is)
 	}
 	return nil
