@@ -181,14 +181,14 @@ func TestCollectFailsAnywhere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "alice")
 	aProfile(t, dir, "one")
 	for n := 1; ; n++ {
-		s, f := failing(t, root, 0)
+		s, _ := failing(t, root, 0)
 		var current Manifest
 		for seq := range 3 {
 			var err error
 			current, err = s.Save(t.Context(), dir, ref(int64(n), seq), nil)
 			must(t, err)
 		}
-		s, f = failing(t, root, n)
+		s, f := failing(t, root, n)
 		err := s.Collect(t.Context(), "alice", current)
 		if f.what == "" {
 			must(t, err)

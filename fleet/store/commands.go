@@ -18,10 +18,10 @@ func (s *Store) Fail(ctx context.Context, name, member string, count int, why st
 func (s *Store) Recover(ctx context.Context, name string) error { return s.remove(ctx, backoffs+name) }
 
 // Report says that a gateway runs, as long as its claim has this fence.
-func (s *Store) Report(ctx context.Context, name string, lease int64, r agent.Live) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.prefix+owners+name), "=", r.Fence)).
+func (s *Store) Report(ctx context.Context, name string, lease int64, r agent.Live) (err error) {
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
+	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.prefix+owners+name), "=", r.Fence)).
 		Then(clientv3.OpPut(s.prefix+reports+name, encode(r), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
 	return err
 }
@@ -38,9 +38,9 @@ func (s *Store) Undeclare(ctx context.Context, name string, base int64) (bool, e
 	return ok, err
 }
 
-func (s *Store) swap(ctx context.Context, name string, base int64, op clientv3.Op) (bool, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+func (s *Store) swap(ctx context.Context, name string, base int64, op clientv3.Op) (ok bool, revision int64, err error) {
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.prefix+profiles+name), "=", base)).Then(op).Commit()
 	if err != nil {
 		return false, 0, fmt.Errorf("cannot change the declaration of %s: %w", name, err)
@@ -54,14 +54,14 @@ func (s *Store) Move(ctx context.Context, name, to string) error {
 }
 
 // Moved takes a move back, if it is still that of a revision; 0: whichever it is.
-func (s *Store) Moved(ctx context.Context, name string, revision int64) error {
+func (s *Store) Moved(ctx context.Context, name string, revision int64) (err error) {
 	if revision == 0 {
 		return s.remove(ctx, moves+name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
 	key := s.prefix + moves + name
-	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(clientv3.OpDelete(key)).Commit()
+	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(clientv3.OpDelete(key)).Commit()
 	return err
 }
 
@@ -76,9 +76,9 @@ func (s *Store) Undrain(ctx context.Context, member string) error {
 }
 
 // Manifest is that of the current data of a profile; "": there is none.
-func (s *Store) Manifest(ctx context.Context, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+func (s *Store) Manifest(ctx context.Context, name string) (text string, err error) {
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
 	r, err := s.client.Get(ctx, s.prefix+data+name)
 	if err != nil || len(r.Kvs) == 0 {
 		return "", err
@@ -88,9 +88,9 @@ func (s *Store) Manifest(ctx context.Context, name string) (string, error) {
 
 // SetManifest names the current data of a profile, if the claim still has this fence. It
 // returns false if it has not.
-func (s *Store) SetManifest(ctx context.Context, name string, fence int64, manifest string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+func (s *Store) SetManifest(ctx context.Context, name string, fence int64, manifest string) (ok bool, err error) {
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.prefix+owners+name), "=", fence)).
 		Then(clientv3.OpPut(s.prefix+data+name, manifest)).Commit()
 	if err != nil {
@@ -99,16 +99,16 @@ func (s *Store) SetManifest(ctx context.Context, name string, fence int64, manif
 	return r.Succeeded, nil
 }
 
-func (s *Store) put(ctx context.Context, key, value string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	_, err := s.client.Put(ctx, s.prefix+key, value)
+func (s *Store) put(ctx context.Context, key, value string) (err error) {
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
+	_, err = s.client.Put(ctx, s.prefix+key, value)
 	return err
 }
 
-func (s *Store) remove(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	_, err := s.client.Delete(ctx, s.prefix+key)
+func (s *Store) remove(ctx context.Context, key string) (err error) {
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
+	_, err = s.client.Delete(ctx, s.prefix+key)
 	return err
 }

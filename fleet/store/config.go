@@ -11,13 +11,18 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Config says where etcd is, and whose keys are meant.
@@ -31,6 +36,9 @@ type Config struct {
 
 	// Timeout bounds each request; 0: 5 s.
 	Timeout time.Duration
+	// Lease is that of a session: what renews it is given a quarter of it, so that there is
+	// time to ask another endpoint. 0: as any other request.
+	Lease time.Duration
 }
 
 // Store is a fleet's keys in one etcd.
@@ -39,6 +47,32 @@ type Store struct {
 	prefix  string
 	cluster uint64
 	timeout time.Duration
+	renew   time.Duration // bounds a renewal
+
+	// One endpoint is asked at a time. A request that it does not answer has the next one
+	// asked from then on: with all of them in turn, one that hangs would keep its share of
+	// the requests waiting, and with them the renewals.
+	mutex     sync.Mutex
+	endpoints []string
+	at        int
+}
+
+// begin bounds a request to etcd. over is called with what came of it.
+func (s *Store) begin(ctx context.Context, within time.Duration) (bounded context.Context, over func(*error)) {
+	bounded, cancel := context.WithTimeout(ctx, within)
+	s.mutex.Lock()
+	asked := s.at
+	s.mutex.Unlock()
+	return bounded, func(err *error) {
+		silent := *err != nil && (bounded.Err() != nil || unavailable(*err)) && ctx.Err() == nil
+		cancel()
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if silent && s.at == asked && len(s.endpoints) > 1 { // else another request has moved on already
+			s.at = (s.at + 1) % len(s.endpoints)
+			s.client.SetEndpoints(s.endpoints[s.at])
+		}
+	}
 }
 
 // oldest are the versions of etcd from which on a server asks, before it renews a lease,
@@ -62,15 +96,28 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
 	}
-	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: c.Timeout}
+	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: c.Timeout, endpoints: c.Endpoints}
 	if s.timeout == 0 {
 		s.timeout = 5 * time.Second
+	}
+	if s.renew = s.timeout; c.Lease > 0 {
+		s.renew = min(s.timeout, c.Lease/4)
 	}
 	if err := s.check(ctx, c.Endpoints); err != nil {
 		client.Close()
 		return nil, err
 	}
+	client.SetEndpoints(s.endpoints[s.at])
 	return s, nil
+}
+
+// unavailable tells whether an endpoint has said, or the connection to it, that it can do
+// nothing now.
+func unavailable(err error) bool {
+	if of, is := errors.AsType[rpctypes.EtcdError](err); is {
+		return of.Code() == codes.Unavailable
+	}
+	return status.Code(err) == codes.Unavailable
 }
 
 // Close ends the connection.
@@ -109,21 +156,24 @@ func (c Config) tls() (*tls.Config, error) {
 func (s *Store) check(ctx context.Context, endpoints []string) error {
 	var last error
 	answered := false
-	for _, at := range endpoints {
+	for i, at := range endpoints {
 		bounded, cancel := context.WithTimeout(ctx, s.timeout)
-		status, err := s.client.Status(bounded, at)
+		is, err := s.client.Status(bounded, at)
 		cancel()
 		if err != nil {
 			last = fmt.Errorf("etcd at %s does not answer: %w", at, err)
 			continue
 		}
-		if err := checkVersion(at, status.Version); err != nil {
+		if err := checkVersion(at, is.Version); err != nil {
 			return err
 		}
-		if answered && status.Header.ClusterId != s.cluster {
+		if answered && is.Header.ClusterId != s.cluster {
 			return wrong("the etcd at %s is of another cluster than the others; correct etcd.endpoints", at)
 		}
-		s.cluster, answered = status.Header.ClusterId, true
+		if !answered || rand.IntN(len(endpoints)) == 0 { // members do not all begin with the same one
+			s.at = i
+		}
+		s.cluster, answered = is.Header.ClusterId, true
 	}
 	if !answered {
 		return last

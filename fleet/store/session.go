@@ -23,8 +23,8 @@ var (
 // Grant begins a session of a member for ttl, and returns its lease and how long etcd
 // grants it. It fails while another box has the member's name.
 func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time.Duration) (lease int64, granted time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
 	g, err := s.client.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
 		return 0, 0, fmt.Errorf("cannot begin a session: %w", err)
@@ -53,9 +53,9 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 // of a linearizable read that begins after the answer: a quorum has agreed to that read in
 // the same term, so there was no other leader in between. The read must find the member's
 // key on the lease.
-func (s *Store) Renew(ctx context.Context, name string, lease int64) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+func (s *Store) Renew(ctx context.Context, name string, lease int64) (err error) {
+	ctx, over := s.begin(ctx, s.renew)
+	defer over(&err)
 	answer, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(lease))
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -81,16 +81,17 @@ func (s *Store) Renew(ctx context.Context, name string, lease int64) error {
 
 // Revoke ends a lease with its keys. That nobody answers is no fault: it ends by itself.
 func (s *Store) Revoke(ctx context.Context, lease int64) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	_, _ = s.client.Revoke(ctx, clientv3.LeaseID(lease))
+	var err error
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
+	_, err = s.client.Revoke(ctx, clientv3.LeaseID(lease))
 }
 
 // Claim makes a member the owner of a profile if it has none, and returns the fence.
 // ErrTaken says that it has one; any other error, that nobody knows.
 func (s *Store) Claim(ctx context.Context, name, member string, lease int64) (fence int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
 	key := s.prefix + owners + name
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, encode(owner{member}), clientv3.WithLease(clientv3.LeaseID(lease)))).
@@ -123,11 +124,11 @@ func (s *Store) readBack(ctx context.Context, name string, lease int64, why erro
 }
 
 // Release deletes a claim if it still has this fence. An error says that nobody knows.
-func (s *Store) Release(ctx context.Context, name string, fence int64) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+func (s *Store) Release(ctx context.Context, name string, fence int64) (err error) {
+	ctx, over := s.begin(ctx, s.timeout)
+	defer over(&err)
 	key := s.prefix + owners + name
-	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", fence)).
+	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", fence)).
 		Then(clientv3.OpDelete(key), clientv3.OpDelete(s.prefix+reports+name)).Commit()
 	return err
 }

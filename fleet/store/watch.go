@@ -19,9 +19,9 @@ const page = 10_000
 func (s *Store) Whole(ctx context.Context) (all []agent.Change, revision int64, err error) {
 	from, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
 	for {
-		bounded, cancel := context.WithTimeout(ctx, 10*s.timeout)
+		bounded, over := s.begin(ctx, 10*s.timeout)
 		r, err := s.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
-		cancel()
+		over(&err)
 		if err != nil {
 			return nil, 0, fmt.Errorf("cannot read the fleet: %w", err)
 		}

@@ -105,6 +105,7 @@ func (s *settings) needs(top document.Node) {
 	if s.Lease%time.Second != 0 {
 		top.Fault("lease is %s, and etcd takes whole seconds", s.Lease)
 	}
+	s.Store.Lease = s.Lease
 }
 
 // name reads the name of a fleet or a member, which is part of a key.
