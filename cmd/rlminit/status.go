@@ -271,6 +271,8 @@ func remark(s control.Service) string {
 		return printable(text)
 	case s.Reason != nil && *s.Reason != "":
 		return printable(*s.Reason)
+	case s.Deadline != nil:
+		return "fence " + s.Deadline.Fence + ", ends at " + eventTime(s.Deadline.At) + " unless that is moved on"
 	case s.LogLostBytes > 0:
 		return fmt.Sprintf("its log has lost %d bytes", s.LogLostBytes)
 	case s.State == "running" && len(s.Schedules) > 0:
