@@ -42,7 +42,7 @@ func (p *place) find(policy *wire.Policy) {
 		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
 	}
 	p.fewFDs = limit.Cur < 2*heldReserve
-	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))*7/16-1)
+	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))*7/16-2)
 	if policy.Supervisor.UID != policy.User.UID {
 		p.mostHeld -= 2 // starting the process for the services' files takes some for a moment
 	}

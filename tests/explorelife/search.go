@@ -217,6 +217,7 @@ func (s *search) events(w World) []machine.Event {
 		{Kind: machine.TimerFired, Generation: w.State.Timer.Generation + 1},
 		{Kind: machine.TimerFired, Generation: w.State.Timer.Generation - 1, Now: w.State.Timer.At},
 		{Kind: machine.Stalled, Within: int64(time.Second), Now: w.Now + int64(time.Second)},
+		{Kind: machine.Prolong, Lease: machine.Lease{Fence: "1", At: w.Now + far}},
 		w.Adoption(),
 	}
 	if s.policy.Deadline {
