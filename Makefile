@@ -90,7 +90,8 @@ test-unit: go ## unit tests, with the race detector where there are goroutines
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
 	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify rsyslogd tmux chromium s6-svscan supervisord
-	@{ $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs ./tests/beside/... && echo "exit 0" || echo "exit $$?"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
+	@{ rc=0; $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs || rc=$$?; \
+		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -p 1 -timeout 20m -json ./tests/beside/... || rc=$$?; echo "exit $$rc"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
 
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures

@@ -10,7 +10,7 @@ import (
 	"rlminit/tests/box"
 )
 
-const long = 20 * time.Second
+const long = 60 * time.Second
 
 // exitCode waits for the end of a box.
 func exitCode(b *box.Box) int {

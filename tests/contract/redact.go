@@ -44,7 +44,7 @@ func RedactMasksEverywhere(t *testing.T, start New) {
 	if got, _ := ran(b, "--", "echo", "password="+hidden); got.Stdout != "password="+hidden+"\n" {
 		t.Errorf("a job of nobody wrote %q", got.Stdout)
 	}
-	id := strings.TrimSpace(b.Must("run", "--detach", "--profile", "alice", "--", "bash", "-c", talk+" & sleep 2"))
+	id := strings.TrimSpace(b.Must("run", "--detach", "--profile", "alice", "--", "bash", "-c", talk+" & sleep 5"))
 	old = b.Supervisor()
 	kill(b, "KILL", old.PID)
 	replaced(b, old.PID)

@@ -116,7 +116,7 @@ func (d *disk) mend() error {
 		return err
 	}
 	held := filepath.Join("/sys/fs/ext4", filepath.Base(device))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(held); errors.Is(err, fs.ErrNotExist) {
 			return d.mount()
 		}
