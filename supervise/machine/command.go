@@ -56,7 +56,7 @@ func (m *handler) takeLease() {
 // is over.
 func (m *handler) onProlong() {
 	s, to := m.state, m.event.Lease
-	if to.Fence != s.Lease.Fence || s.Lease.At <= m.event.Now || to.At <= s.Lease.At {
+	if to.Fence == "" || to.Fence != s.Lease.Fence || s.Lease.At <= m.event.Now || to.At <= s.Lease.At {
 		return
 	}
 	if s.Lease.At = to.At; s.ID != 0 {

@@ -70,7 +70,7 @@ func unmoved(u *View, d control.Deadline) string {
 	switch is := u.State.Lease; {
 	case is.At == d.AtNS && is.Fence == d.Fence && is.At > u.At:
 		return ""
-	case is.Fence != d.Fence || is.At == 0:
+	case d.Fence == "" || is.Fence != d.Fence:
 		return "it does not run under that fence"
 	case is.At <= u.At:
 		return "its deadline has passed"

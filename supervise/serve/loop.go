@@ -111,7 +111,7 @@ func (v *View) Status() control.Service {
 	if st.State == "stopped" {
 		reason = cmp.Or(v.Fault, v.State.Reason) // how its last run ended is in last_exit
 	}
-	if lease := v.State.Lease; lease.At > v.At {
+	if lease := v.State.Lease; v.policy().Deadline && lease.At > v.At {
 		at := time.Now().Add(time.Duration(lease.At - v.At)).UTC()
 		st.Deadline = &control.Deadline{AtNS: lease.At, At: at, Fence: lease.Fence}
 	}
