@@ -21,6 +21,14 @@ import (
 // The end of a service ends no job of it.
 type Owner struct{ Profile, Service string }
 
+// OwnerOf is whose the jobs of a service are, which may be a profile's gateway.
+func OwnerOf(profile, service string) Owner {
+	if profile != "" {
+		service = ""
+	}
+	return Owner{profile, service}
+}
+
 // ownerOf is whose a job is that is asked for, once it was named.
 func ownerOf(q *control.RunJob) Owner { return Owner{q.Profile, q.Service} }
 

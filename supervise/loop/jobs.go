@@ -40,11 +40,8 @@ func (j *jobRunner) turned(u *unit) {
 
 // prolonged moves the deadlines of u's jobs on with its own.
 func (j *jobRunner) prolonged(u *unit, at int64) {
-	if of := (jobs.Owner{Profile: u.definition.Profile, Service: u.name}); j.Runner != nil {
-		if of.Profile != "" {
-			of.Service = ""
-		}
-		j.Prolonged(of, at)
+	if j.Runner != nil {
+		j.Prolonged(jobs.OwnerOf(u.definition.Profile, u.name), at)
 	}
 }
 

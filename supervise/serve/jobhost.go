@@ -184,12 +184,7 @@ func (h *JobHost) Canonical(name string) (of jobs.Owner, err error) {
 	return ownerOf(u), nil
 }
 
-func ownerOf(u *View) jobs.Owner {
-	if u.Definition.Profile != "" {
-		return jobs.Owner{Profile: u.Definition.Profile}
-	}
-	return jobs.Owner{Service: u.Name}
-}
+func ownerOf(u *View) jobs.Owner { return jobs.OwnerOf(u.Definition.Profile, u.Name) }
 
 // unit is an owner's; nil: it is nobody's. What has only the name of one that is no more is
 // another.
