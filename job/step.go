@@ -125,7 +125,7 @@ type Exit struct {
 // Event is one thing that happens to a job.
 type Event struct {
 	Kind Kind
-	Exit Exit // of Exited and LeftSome
+	Exit Exit // of Exited and LeftSome; of NotSpawned TimedOut alone: its time was over before it could start
 }
 
 // State is all of a job's life that decisions rest on.
@@ -148,7 +148,7 @@ func Step(s State, e Event) (State, Action) {
 		if s.Marked == 0 {
 			s.Marked = e.Kind
 		}
-	case Exited, LeftSome:
+	case Exited, LeftSome, NotSpawned:
 		s.Exit = e.Exit
 	}
 	do := to.do

@@ -303,3 +303,14 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// A job whose time was over before its program could start has timed out, and has not
+// failed: it is for its caller as one that was ended.
+func TestTimeIsOverBeforeTheStart(t *testing.T) {
+	for late, want := range map[bool]Status{true: TimedOut, false: Failed} {
+		s, do := Step(State{Stage: Starting}, Event{Kind: NotSpawned, Exit: Exit{TimedOut: late}})
+		if s.Outcome != want || s.Stage != Recording || do != Record {
+			t.Errorf("late: %v: %+v, action %v", late, s, do)
+		}
+	}
+}

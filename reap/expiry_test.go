@@ -138,6 +138,27 @@ func TestDeadlineWithoutTags(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return len(b.processes()) == 1 })
 }
 
+// A program is not executed after its deadline, and what has passed is moved on no more.
+func TestPassedDeadline(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	id, _ := l.spawn(t, inMilliseconds(-1), "sleep")
+	want(t, l, func(m *wire.SpawnFailed) bool {
+		return m.ID == id && m.Step == wire.StepExec && m.Errno == int32(unix.ETIME)
+	})
+	if left := b.processes(); len(left) != 1 { // tier 2
+		t.Errorf("there are %v", left)
+	}
+
+	r, c := reaperOf(alive)
+	c.expiry.deadline = sinceBoot() - 1
+	passed := c.expiry.deadline
+	r.deadlines.set(&wire.Deadline{ID: c.id, At: sinceBoot() + 1e12})
+	if c.expiry.deadline != passed || c.dueAt(r.now, sinceBoot()) > r.now {
+		t.Errorf("a deadline that has passed was moved on: %+v", c.expiry)
+	}
+}
+
 // Whatever happens to a child that is due, in whatever order: TERM goes out
 // once, KILL only after it, a time-out is one only of what still ran, and all
 // are told once that nothing is left.

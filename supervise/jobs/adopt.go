@@ -166,8 +166,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 		r.exited(t, c.Exit)
 	case wire.ChildFailed:
 		t.state.Stage = job.Starting
-		t.notSpawned(r.place.userOf(t), &wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
-		r.step(t, job.Event{Kind: job.NotSpawned})
+		r.step(t, t.notSpawned(r.place.userOf(t), &wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason}))
 	}
 }
 

@@ -147,8 +147,7 @@ func (r *Runner) hear(m wire.Message) {
 		}
 	case *wire.SpawnFailed:
 		if t := r.tasks.bySpawn[m.ID]; t != nil {
-			t.notSpawned(r.place.userOf(t), m)
-			r.step(t, job.Event{Kind: job.NotSpawned})
+			r.step(t, t.notSpawned(r.place.userOf(t), m))
 		}
 		r.discarded(m.ID)
 	case *wire.Exited:

@@ -219,8 +219,12 @@ func (t *task) timeOver() int64 {
 // exitFailed is the exit code of `run` where it is rlminit that failed.
 const exitFailed = 125
 
-// notSpawned notes why there is no process.
-func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
+// notSpawned notes why there is no process, and returns what the job is told of it.
+func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) job.Event {
+	if m.Errno == int32(unix.ETIME) {
+		t.why.problem = "its time was over before it could start"
+		return job.Event{Kind: job.NotSpawned, Exit: job.Exit{TimedOut: true}}
+	}
 	var argv []string
 	path, dir := "", ""
 	if t.prep.ready != nil {
@@ -230,13 +234,10 @@ func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 		argv = []string{"?"}
 	}
 	t.why.problem, _ = process.ExplainSpawn(user, argv, path, dir, m)
-	if m.Errno == int32(unix.ETIME) {
-		t.why.problem, t.why.code = "its time was over before it could start", exitFailed
-		return
-	}
 	if t.why.code = exitFailed; m.Step == wire.StepExec {
 		t.why.code = int(process.Unrunnable(unix.Errno(m.Errno)))
 	}
+	return job.Event{Kind: job.NotSpawned}
 }
 
 // exited notes how a job ended, and what it left.
