@@ -1,6 +1,6 @@
 package agent
 
-import "maps"
+import "reflect"
 
 // Member is one of the fleet, as it says itself.
 type Member struct {
@@ -139,42 +139,32 @@ func (v *View) loads(member string, by int) {
 }
 
 // gone is the changes that make v what whole says: what v has and whole has not.
-func (v *View) gone(whole []Change, revision int64) []Change {
-	was := View{
-		Members: maps.Clone(v.Members), Owners: maps.Clone(v.Owners), Profiles: maps.Clone(v.Profiles),
-		Moves: maps.Clone(v.Moves), Drains: maps.Clone(v.Drains), Backoffs: maps.Clone(v.Backoffs), Reports: maps.Clone(v.Reports),
-	}
+func (v *View) gone(whole []Change, revision int64) (out []Change) {
+	there := make(map[key]bool, len(whole))
 	for _, c := range whole {
-		switch c.Value.(type) {
-		case *Member:
-			delete(was.Members, c.Name)
-		case *Owner:
-			delete(was.Owners, c.Name)
-		case *Profile:
-			delete(was.Profiles, c.Name)
-		case *Move:
-			delete(was.Moves, c.Name)
-		case *Drain:
-			delete(was.Drains, c.Name)
-		case *Backoff:
-			delete(was.Backoffs, c.Name)
-		case *Live:
-			delete(was.Reports, c.Name)
-		}
+		there[key{reflect.TypeOf(c.Value), c.Name}] = true
 	}
-	var out []Change
-	out = appendGone[Member](out, was.Members, revision)
-	out = appendGone[Owner](out, was.Owners, revision)
-	out = appendGone[Profile](out, was.Profiles, revision)
-	out = appendGone[Move](out, was.Moves, revision)
-	out = appendGone[Drain](out, was.Drains, revision)
-	out = appendGone[Live](out, was.Reports, revision)
-	return appendGone[Backoff](out, was.Backoffs, revision)
+	out = appendGone(out, v.Members, there, revision)
+	out = appendGone(out, v.Owners, there, revision)
+	out = appendGone(out, v.Profiles, there, revision)
+	out = appendGone(out, v.Moves, there, revision)
+	out = appendGone(out, v.Drains, there, revision)
+	out = appendGone(out, v.Reports, there, revision)
+	return appendGone(out, v.Backoffs, there, revision)
 }
 
-func appendGone[T any](out []Change, left map[string]T, revision int64) []Change {
-	for _, name := range sorted(left) {
-		out = append(out, Change{Revision: revision, Name: name, Gone: true, Value: (*T)(nil)})
+// key is a key of etcd: of which kind, and whose.
+type key struct {
+	kind reflect.Type // of Change.Value
+	name string
+}
+
+func appendGone[T any](out []Change, has map[string]T, there map[key]bool, revision int64) []Change {
+	gone := (*T)(nil)
+	for _, name := range sorted(has) {
+		if !there[key{reflect.TypeOf(gone), name}] {
+			out = append(out, Change{Revision: revision, Name: name, Gone: true, Value: gone})
+		}
 	}
 	return out
 }
