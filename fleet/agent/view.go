@@ -82,6 +82,13 @@ func NewView() *View {
 	}
 }
 
+// Take takes changes, in their order.
+func (v *View) Take(changes []Change) {
+	for _, c := range changes {
+		v.Apply(c)
+	}
+}
+
 // Apply takes a change.
 func (v *View) Apply(c Change) {
 	switch value := c.Value.(type) {

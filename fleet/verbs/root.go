@@ -128,30 +128,44 @@ func read(ctx context.Context, st *store.Store) (*agent.View, error) {
 		return nil, err
 	}
 	v := agent.NewView()
-	for _, c := range all {
-		v.Apply(c)
-	}
+	v.Take(all)
 	return v, nil
 }
 
-// until reads the fleet again and again until done says so, for at most limit.
+// until follows the fleet until done says so, for at most limit. It is asked again from time
+// to time too, for what only time brings.
 func until(ctx context.Context, st *store.Store, limit time.Duration, done func(*agent.View) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	type news struct {
+		changes []agent.Change
+		whole   bool
+	}
+	heard := make(chan news)
+	go st.Watch(ctx, func(changes []agent.Change, whole bool, _ int64) {
+		select {
+		case heard <- news{changes, whole}:
+		case <-ctx.Done():
+		}
+	}, func(error) {}) // it goes on by itself; what lasts for limit is said then
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		v, err := read(ctx, st)
-		if err == nil {
-			ok, err := done(v)
-			if ok || err != nil {
-				return err
-			}
-		}
+	for v := (*agent.View)(nil); ; {
 		select {
 		case <-ctx.Done():
 			return exit(control.ExitTimedOut, "not done after %s; it goes on", limit)
+		case n := <-heard:
+			if n.whole {
+				v = agent.NewView()
+			}
+			v.Take(n.changes)
 		case <-tick.C:
+		}
+		if v == nil {
+			continue
+		}
+		if ok, err := done(v); ok || err != nil {
+			return err
 		}
 	}
 }
