@@ -36,7 +36,7 @@ type expiry struct {
 	watched  bool  // in deadlines.mortal
 }
 
-// passed tells whether the deadline is over. What it ends it ends: it is moved no more.
+// passed tells whether the deadline is over. Nobody moves such a deadline any more.
 func (x *expiry) passed() bool { return x.deadline != 0 && sinceBoot() >= x.deadline }
 
 // deadlines are the children with a deadline, or to end, and how far that has come.
@@ -52,8 +52,9 @@ type deadlines struct {
 	tier2     *process     // has no child's tag, and must never be taken for one's
 	expire    func(*child) // takes one to its end, through the table
 
-	// clock is a timerfd of CLOCK_BOOTTIME, which rings for the earliest deadline also where
-	// the machine was asleep; -1: it could not be made. rings is for when it is set.
+	// clock is a timerfd of CLOCK_BOOTTIME, timerfd_create(2). It wakes the loop at the
+	// earliest deadline, also when the machine has slept meanwhile, of which the timeout of
+	// epoll_wait(2) knows nothing. -1: there is none. rings is the time for which it is set.
 	clock int
 	rings int64
 }
@@ -155,7 +156,7 @@ func (d *deadlines) look(now int64) {
 // begin ends what is left of a child that is due, unless that has begun.
 func (d *deadlines) begin(c *child, now int64) {
 	x := &c.expiry
-	if c.state == pending && !x.wanted && c.spawn != nil {
+	if c.state == pending && !x.wanted && c.spawn != nil { // it hangs on its way to its program
 		c.killed = true
 		d.signaller.killJob(c.spawn)
 	}

@@ -41,8 +41,8 @@ func (m *handler) onRestart() {
 	}
 }
 
-// takeLease takes the lease that a start brings, or what it prolongs. While there is a run
-// that another one is for, it does not change.
+// takeLease takes the lease that a start brings. While something of a run is there its fence
+// stays, and the start can only move the deadline of that fence on.
 func (m *handler) takeLease() {
 	s, is := m.state, m.event.Lease
 	if s.ID != 0 || is.Fence == s.Lease.Fence && s.Lease.At > m.event.Now {
@@ -52,8 +52,8 @@ func (m *handler) takeLease() {
 	}
 }
 
-// onProlong moves the deadline on, if it is that of the fence and has not passed: what has
-// is over.
+// onProlong moves the deadline on, if the fence is that of the run, and the deadline has not
+// passed.
 func (m *handler) onProlong() {
 	s, to := m.state, m.event.Lease
 	if to.Fence == "" || to.Fence != s.Lease.Fence || s.Lease.At <= m.event.Now || to.At <= s.Lease.At {

@@ -39,10 +39,10 @@ func (l *life) launch() {
 	s := l.state
 	s.Run = Run{}
 	s.NoRetry, s.Text = false, ""
-	if l.policy.Deadline && s.Lease.At <= l.event.Now {
+	if l.policy.Deadline && s.Lease.At <= l.event.Now { // whoever asks for the start: all come through here
 		s.Want = WantDown
 		l.becomeStopped()
-		l.reason = "its deadline has passed: it needs a start with a new one"
+		l.reason = "it needs a start with a deadline"
 		return
 	}
 	l.reason = s.Blocked

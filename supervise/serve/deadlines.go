@@ -27,7 +27,7 @@ func leaseFor(units []*View, verb, of string, d *control.Deadline) (lease machin
 	is := u.State.Lease
 	switch {
 	case d == nil && u.policy().Deadline && is.At <= now:
-		return lease, control.NotSupported("cannot %s %s: it runs only under a deadline, and has none; whoever holds its claim starts it", verb, u.Title)
+		return lease, control.NotSupported("cannot %s %s: it runs only under a deadline, and has none; start it by POST /v1/services/NAME/start with a fence and a deadline, as the agent of a fleet does", verb, u.Title)
 	case d == nil:
 		return lease, nil
 	case !u.policy().Deadline:
