@@ -192,7 +192,7 @@ try: build ## the whole thing without Docker and without root, in a throw-away P
 	@PATH="$(CURDIR)/bin:$$PATH" bin/rlminit try --profiles $(PROFILES)
 
 .PHONY: dist
-dist: ## a release in dist/: static binaries, archives, .deb and .apk for amd64 and arm64, LICENSES, a bill of materials, SHA256SUMS
+dist: ## a release in dist/: static binaries, archives, .deb and .apk for amd64 and arm64, of rlminit and of the fleet, licences, bills of materials, SHA256SUMS
 	@rm -f dist/SHA256SUMS; $(MAKE) dist-tree ARCHS='$(ARCHS)'
 	@GO='$(GO)' VERSION='$(VERSION)' tools/release/assemble $(ARCHS)
 
@@ -239,6 +239,7 @@ dist-tree: go
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(INIT_BUILD) -o "$$tree/" ./cmd/rlminit; \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/" ./examples/gateway; \
 		mkdir "$$tree/beside"; [ -z '$(BESIDE)' ] || CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/beside/" $(BESIDE); \
+		(cd fleet && CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "../$$tree/fleet/" ./cmd/rlminit-fleet); \
 		cp -R rootfs/. "$$tree/rootfs/"; mkdir "$$tree/rootfs/run" "$$tree/rootfs/tmp"; \
 		chmod -R u=rwX,go=rX "$$tree"; chmod 1777 "$$tree/rootfs/tmp"; chmod 0750 "$$tree/data"; \
 	done

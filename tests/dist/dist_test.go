@@ -61,9 +61,9 @@ func output(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// programs are the names of the binaries that are released: rlminit, and those that are
-// beside it in the source.
-func programs(t *testing.T) []string {
+// packages are those of a release, with the programs in each: rlminit with those that are
+// beside it in the source, and the fleet's.
+func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	mains, err := filepath.Glob(filepath.Join(made(t), "../cmd/rlminit*/main.go"))
 	if err != nil || len(mains) == 0 {
@@ -73,16 +73,33 @@ func programs(t *testing.T) []string {
 	for _, main := range mains {
 		names = append(names, filepath.Base(filepath.Dir(main)))
 	}
-	slices.Sort(names)
-	return names
+	return map[string][]string{"rlminit": names, "rlminit-fleet": {"rlminit-fleet"}}
+}
+
+// programs are the names of all binaries that are released.
+func programs(t *testing.T) []string {
+	t.Helper()
+	return slices.Sorted(func(yield func(string) bool) {
+		for _, names := range packages(t) {
+			for _, name := range names {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // built is the path of a program in dist/.
 func built(t *testing.T, arch, name string) string {
-	if name == "rlminit" {
-		return filepath.Join(made(t), "linux-"+arch, name)
+	dir := filepath.Join(made(t), "linux-"+arch)
+	switch name {
+	case "rlminit":
+		return filepath.Join(dir, name)
+	case "rlminit-fleet":
+		return filepath.Join(dir, "fleet", name)
 	}
-	return filepath.Join(made(t), "linux-"+arch, "beside", name)
+	return filepath.Join(dir, "beside", name)
 }
 
 func TestSums(t *testing.T) {
@@ -104,13 +121,16 @@ func TestSums(t *testing.T) {
 		names = append(names, name)
 	}
 	for _, want := range []string{
-		`^LICENSES$`, `^rlminit\.cdx\.json$`, `^rlminit-linux-amd64$`, `^rlminit-linux-arm64$`,
-		`^rlminit-linux-amd64\.tar\.gz$`, `^rlminit-linux-arm64\.tar\.gz$`,
-		`^rlminit_\d[0-9A-Za-z.-]*_amd64\.deb$`, `^rlminit_\d[0-9A-Za-z.-]*_arm64\.deb$`,
-		`^rlminit_\d[0-9A-Za-z.-]*_amd64\.apk$`, `^rlminit_\d[0-9A-Za-z.-]*_arm64\.apk$`,
+		`^rlminit-linux-amd64$`, `^rlminit-linux-arm64$`,
+		`^P\.LICENSES$`, `^P\.cdx\.json$`, `^P-linux-amd64\.tar\.gz$`, `^P-linux-arm64\.tar\.gz$`,
+		`^P_\d[0-9A-Za-z.-]*_amd64\.deb$`, `^P_\d[0-9A-Za-z.-]*_arm64\.deb$`,
+		`^P_\d[0-9A-Za-z.-]*_amd64\.apk$`, `^P_\d[0-9A-Za-z.-]*_arm64\.apk$`,
 	} {
-		if !slices.ContainsFunc(names, regexp.MustCompile(want).MatchString) {
-			t.Errorf("SHA256SUMS has no file %s: %q", want, names)
+		for name := range packages(t) {
+			pattern := strings.ReplaceAll(want, "P", regexp.QuoteMeta(name))
+			if !slices.ContainsFunc(names, regexp.MustCompile(pattern).MatchString) {
+				t.Errorf("SHA256SUMS has no file %s: %q", pattern, names)
+			}
 		}
 	}
 }
@@ -129,7 +149,35 @@ func TestBinariesAreStatic(t *testing.T) {
 // The bill and the licences are held against the binaries, by what Go's toolchain says
 // of them.
 func TestBillNamesAllThatIsLinked(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(made(t), "rlminit.cdx.json"))
+	for name, programs := range packages(t) {
+		listed, licences := bill(t, name)
+		for _, arch := range archs {
+			for _, program := range programs {
+				info, err := buildinfo.ReadFile(built(t, arch, program))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, dep := range info.Deps {
+					module := dep.Path + " " + dep.Version
+					if dep.Path == "rlminit" { // the project itself, in the fleet's module
+						continue
+					}
+					if !listed[module] {
+						t.Errorf("%s for %s links %s, and the bill has it not, or without a licence", program, arch, module)
+					}
+					if !strings.Contains(licences, "\n"+module+" (") {
+						t.Errorf("%s.LICENSES has no licence of %s", name, module)
+					}
+				}
+			}
+		}
+	}
+}
+
+// bill reads which modules the bill of a package has, with a licence, and the licences.
+func bill(t *testing.T, name string) (listed map[string]bool, licences string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(made(t), name+".cdx.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,31 +191,15 @@ func TestBillNamesAllThatIsLinked(t *testing.T) {
 	if err := json.Unmarshal(content, &bill); err != nil || bill.BOMFormat != "CycloneDX" {
 		t.Fatalf("the bill is none of CycloneDX's, but %q: %v", bill.BOMFormat, err)
 	}
-	licences, err := os.ReadFile(filepath.Join(made(t), "LICENSES"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{}
+	listed = map[string]bool{}
 	for _, c := range bill.Components {
 		if len(c.Evidence.Licenses) > 0 {
 			listed[c.Name+" "+c.Version] = true
 		}
 	}
-	for _, arch := range archs {
-		for _, name := range programs(t) {
-			info, err := buildinfo.ReadFile(built(t, arch, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, dep := range info.Deps {
-				module := dep.Path + " " + dep.Version
-				if !listed[module] {
-					t.Errorf("%s for %s links %s, and the bill has it not, or without a licence", name, arch, module)
-				}
-				if !strings.Contains(string(licences), "\n"+module+" (") {
-					t.Errorf("LICENSES has no licence of %s", module)
-				}
-			}
-		}
+	texts, err := os.ReadFile(filepath.Join(made(t), name+".LICENSES"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return listed, string(texts)
 }

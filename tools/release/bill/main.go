@@ -1,7 +1,8 @@
-// Command bill writes down what a release is made of: LICENSES, which has the
-// licence of each module that is linked, and a CycloneDX bill of materials.
+// Command bill writes down what a package of a release is made of: NAME.LICENSES,
+// which has the licence of each module that is linked, and NAME.cdx.json, a CycloneDX
+// bill of materials.
 //
-//	bill -version V -out DIR BINARY…
+//	bill -name NAME -module DIR -version V -out DIR BINARY…
 //
 // It asks the binaries themselves (debug/buildinfo), so nothing is listed that is
 // not linked, and nothing is left out. It owns the two files in DIR. It never
@@ -19,42 +20,54 @@ import (
 	"path/filepath"
 )
 
+// release is what is written about.
+type release struct {
+	name    string // of the package
+	version string
+	project string // the directory of the project, where LICENSE is
+	module  string // the directory of the Go module that the binaries were built in
+	out     string // the directory to write to
+}
+
 func main() {
-	version := flag.String("version", "", "the version of the release")
-	out := flag.String("out", ".", "the directory to write to")
-	project := flag.String("project", "../..", "the project's directory, where LICENSE is")
+	var r release
+	flag.StringVar(&r.name, "name", "rlminit", "the name of the package")
+	flag.StringVar(&r.version, "version", "", "the version of the release")
+	flag.StringVar(&r.out, "out", ".", "the directory to write to")
+	flag.StringVar(&r.project, "project", "../..", "the project's directory, where LICENSE is")
+	flag.StringVar(&r.module, "module", "../..", "the directory of the module that the binaries were built in")
 	flag.Parse()
-	if err := write(*project, *version, *out, flag.Args()); err != nil {
+	if err := r.write(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bill:", err)
 		os.Exit(1)
 	}
 }
 
 // write writes both files for the binaries.
-func write(project, version, out string, paths []string) error {
-	if version == "" || len(paths) == 0 {
+func (r release) write(paths []string) error {
+	if r.version == "" || len(paths) == 0 {
 		return fmt.Errorf("cannot write a bill of nothing: give -version V and the binaries")
 	}
 	programs, err := read(paths)
 	if err != nil {
 		return err
 	}
-	parts, err := licensed(project, union(programs))
+	parts, err := licensed(r.module, union(programs))
 	if err != nil {
 		return err
 	}
-	own, err := os.ReadFile(filepath.Join(project, "LICENSE"))
+	own, err := os.ReadFile(filepath.Join(r.project, "LICENSE"))
 	if err != nil {
 		return fmt.Errorf("cannot read the project's own licence: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(out, "LICENSES"), notices(string(own), parts), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.out, r.name+".LICENSES"), notices(string(own), parts), 0o644); err != nil {
 		return fmt.Errorf("cannot write the licences: %w", err)
 	}
-	file, err := os.Create(filepath.Join(out, "rlminit.cdx.json"))
+	file, err := os.Create(filepath.Join(r.out, r.name+".cdx.json"))
 	if err != nil {
 		return fmt.Errorf("cannot write the bill of materials: %w", err)
 	}
-	if err := encode(file, materials(version, programs, parts)); err != nil {
+	if err := encode(file, r.materials(programs, parts)); err != nil {
 		file.Close()
 		return fmt.Errorf("cannot write the bill of materials: %w", err)
 	}

@@ -9,12 +9,12 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// materials is the bill: the release, below it each program for each architecture
+// materials is the bill: the package, below it each program for each architecture
 // with its checksum, and each module that one of them links.
-func materials(version string, programs []program, parts []part) *cdx.BOM {
+func (r release) materials(programs []program, parts []part) *cdx.BOM {
 	bom := cdx.NewBOM()
 	whole := cdx.Component{
-		BOMRef: "rlminit", Type: cdx.ComponentTypeApplication, Name: "rlminit", Version: version,
+		BOMRef: r.name, Type: cdx.ComponentTypeApplication, Name: r.name, Version: r.version,
 		Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 	}
 	bom.Metadata = &cdx.Metadata{Component: &whole}
@@ -25,7 +25,7 @@ func materials(version string, programs []program, parts []part) *cdx.BOM {
 		ref := p.name + "-linux-" + p.arch
 		all = append(all, ref)
 		components = append(components, cdx.Component{
-			BOMRef: ref, Type: cdx.ComponentTypeApplication, Name: ref, Version: version,
+			BOMRef: ref, Type: cdx.ComponentTypeApplication, Name: ref, Version: r.version,
 			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: p.sum}},
 		})
 		var refs []string

@@ -16,6 +16,9 @@ import (
 // vulnerability databases call it.
 const standard = "std"
 
+// own is the project's own module, which its LICENSE is for.
+const own = "rlminit"
+
 // program is a binary of the release.
 type program struct {
 	name    string // of its file
@@ -54,6 +57,9 @@ func read(paths []string) ([]program, error) {
 		number, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
 		p.modules = []module{{path: standard, version: number}}
 		for _, dep := range info.Deps {
+			if dep.Path == own { // of which the fleet's module is a user
+				continue
+			}
 			m, err := linked(dep)
 			if err != nil {
 				return nil, fmt.Errorf("cannot list what is in %s: %w", path, err)
