@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -94,7 +96,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	client, err := clientv3.New(conf)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
+		return nil, fmt.Errorf("cannot use etcd: %w", because(ctx, c.Endpoints[0], conf.TLS, err))
 	}
 	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: c.Timeout, endpoints: c.Endpoints}
 	if s.timeout == 0 {
@@ -103,9 +105,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if s.renew = s.timeout; c.Lease > 0 {
 		s.renew = min(s.timeout, c.Lease/4)
 	}
-	if err := s.check(ctx, c.Endpoints); err != nil {
+	if at, err := s.check(ctx, c.Endpoints); err != nil {
 		client.Close()
-		return nil, err
+		return nil, because(ctx, at, conf.TLS, err)
 	}
 	client.SetEndpoints(s.endpoints[s.at])
 	return s, nil
@@ -142,43 +144,73 @@ func (c Config) tls() (*tls.Config, error) {
 		}
 	}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
-			return nil, wrong("cannot use etcd.tls.cert and etcd.tls.key: %w", err)
+		// Who renews the files need not restart the agent: they are read for each connection.
+		load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+			if err != nil {
+				return nil, wrong("cannot use etcd.tls.cert and etcd.tls.key: %w", err)
+			}
+			return &pair, nil
 		}
-		conf.Certificates = []tls.Certificate{pair}
+		if _, err := load(nil); err != nil {
+			return nil, err
+		}
+		conf.GetClientCertificate = load
 	}
 	return conf, nil
 }
 
+// because is the error of a connection to an endpoint, if there is one: the client says no
+// more of it than that time has run out.
+func because(ctx context.Context, endpoint string, conf *tls.Config, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) && !unavailable(err) {
+		return err
+	}
+	at, parsed := url.Parse(endpoint)
+	if parsed != nil || at.Host == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	dial := (&net.Dialer{}).DialContext
+	if at.Scheme == "https" {
+		dial = (&tls.Dialer{Config: conf}).DialContext
+	}
+	connection, why := dial(ctx, "tcp", at.Host)
+	if why != nil {
+		return fmt.Errorf("etcd at %s does not answer: %w", endpoint, why)
+	}
+	connection.Close()
+	return err
+}
+
 // check asks every endpoint for its version. Those that do not answer are let be, as long
-// as one does: they may be down just now.
-func (s *Store) check(ctx context.Context, endpoints []string) error {
-	var last error
+// as one does: they may be down just now. An error is of the endpoint at.
+func (s *Store) check(ctx context.Context, endpoints []string) (at string, err error) {
 	answered := false
-	for i, at := range endpoints {
+	for i, endpoint := range endpoints {
 		bounded, cancel := context.WithTimeout(ctx, s.timeout)
-		is, err := s.client.Status(bounded, at)
+		is, asked := s.client.Status(bounded, endpoint)
 		cancel()
-		if err != nil {
-			last = fmt.Errorf("etcd at %s does not answer: %w", at, err)
+		if asked != nil {
+			at, err = endpoint, fmt.Errorf("etcd at %s does not answer: %w", endpoint, asked)
 			continue
 		}
-		if err := checkVersion(at, is.Version); err != nil {
-			return err
+		if err := checkVersion(endpoint, is.Version); err != nil {
+			return endpoint, err
 		}
 		if answered && is.Header.ClusterId != s.cluster {
-			return wrong("the etcd at %s is of another cluster than the others; correct etcd.endpoints", at)
+			return endpoint, wrong("the etcd at %s is of another cluster than the others; correct etcd.endpoints", endpoint)
 		}
 		if !answered || rand.IntN(len(endpoints)) == 0 { // members do not all begin with the same one
 			s.at = i
 		}
 		s.cluster, answered = is.Header.ClusterId, true
 	}
-	if !answered {
-		return last
+	if answered {
+		return "", nil
 	}
-	return nil
+	return at, err
 }
 
 // pings are sent so often on a connection that says nothing: etcd ends one that has them

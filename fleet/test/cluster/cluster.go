@@ -11,6 +11,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -38,7 +39,8 @@ type Cluster struct {
 // Node is one server. Its addresses and its directory stay the same over restarts.
 type Node struct {
 	Name   string
-	Client string // http://127.0.0.1:PORT
+	Client string // http://127.0.0.1:PORT, or https
+	tls    *tls.Config
 	peer   string
 	args   []string
 	log    *os.File
@@ -52,12 +54,19 @@ type Node struct {
 // servers end with the test; what they printed is shown if it fails.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
+	return Secured(t, n, nil)
+}
+
+// Secured is Start with further flags for the servers. If conf is not nil, clients reach
+// them by TLS, for which the flags name the servers' files.
+func Secured(t testing.TB, n int, conf *tls.Config, flags ...string) *Cluster {
+	t.Helper()
 	server, err := Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	c, err := plan(dir, n)
+	c, err := plan(dir, n, conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +81,7 @@ func Start(t testing.TB, n int) *Cluster {
 	})
 	for _, node := range c.Nodes {
 		node.args[0] = server
+		node.args = append(node.args, flags...)
 		if err := node.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -87,17 +97,22 @@ func Start(t testing.TB, n int) *Cluster {
 }
 
 // plan chooses the ports of n nodes and writes their command lines.
-func plan(dir string, n int) (*Cluster, error) {
+func plan(dir string, n int, conf *tls.Config) (*Cluster, error) {
 	ports, err := freePorts(2 * n)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{}
+	scheme := "http"
+	if conf != nil {
+		scheme = "https"
+	}
 	var peers []string
 	for i := range n {
 		node := &Node{
 			Name:   fmt.Sprintf("etcd-%d", i),
-			Client: fmt.Sprintf("http://127.0.0.1:%d", ports[2*i]),
+			Client: fmt.Sprintf("%s://127.0.0.1:%d", scheme, ports[2*i]),
+			tls:    conf,
 			peer:   fmt.Sprintf("http://127.0.0.1:%d", ports[2*i+1]),
 		}
 		c.Nodes = append(c.Nodes, node)
@@ -191,7 +206,7 @@ func (n *Node) Start() error {
 
 // Await waits until a node answers a read that its leader confirms.
 func (n *Node) Await(ctx context.Context) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{n.Client}})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{n.Client}, TLS: n.tls})
 	if err != nil {
 		return fmt.Errorf("cannot reach %s: %w", n.Name, err)
 	}
