@@ -64,6 +64,7 @@ type Agent struct {
 	surveyed bool  // what the box had when the agent began is held
 	adopted  bool  // it is decided about that: loaded and surveyed
 	quiet    int64 // from then on no start of an agent before this one can have an effect (R6)
+	seen     int64 // the box has answered what was asked then
 	leaving  bool
 
 	now     int64
@@ -278,6 +279,7 @@ func (a *Agent) answerClaim(in Input) {
 
 // see takes how the gateways in the box were, for what no command has touched since.
 func (a *Agent) see(in Input) {
+	a.seen = max(a.seen, in.Sent)
 	for _, r := range in.Runs {
 		if h := a.held[r.Name]; h != nil && h.Phase == Running && h.Fence == r.Fence && in.Sent >= h.since && r.Ended {
 			a.fail(h, r.Text)

@@ -23,7 +23,7 @@ func walk(seed uint64, r rules) (*world, string) {
 		}
 	}
 	for i, n := range w.nodes {
-		n.out = false
+		n.out, n.mute = false, false
 		w.thaw(i)
 		w.put(Change{Name: n.name, Gone: true, Value: (*Drain)(nil)})
 		w.tell(i, Input{Kind: Tick})
@@ -80,7 +80,7 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 	t.Logf("%d lives: %v", to-from+1, counts)
-	for _, k := range []string{"deadline", "expired", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "moved", "drained", "changed", "leader", "crashed"} {
+	for _, k := range []string{"deadline", "expired", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "crashed"} {
 		if *seed == 0 && counts[k] == 0 {
 			t.Errorf("never in all the lives: %s", k)
 		}

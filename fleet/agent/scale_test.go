@@ -38,6 +38,7 @@ func newCrowd(members, profiles int) *crowd {
 		c.view.Apply(Change{Name: name, Value: &Member{}})
 		a := New(Config{Member: name, TTL: testTTL}, c.view)
 		a.began, a.loaded, a.surveyed, a.adopted, a.now = true, true, true, true, c.now
+		a.seen = never // its box answers always
 		a.session = session{lease: int64(i) + 1, ttl: testTTL, sent: c.now}
 		c.agents[name] = a
 	}

@@ -11,7 +11,7 @@ type session struct {
 	from    int64 // when it began
 	adopted bool  // an agent before this one began it
 	asked   int64 // when the keep-alive was sent that is under way; 0: none is
-	said    bool  // that etcd does not answer
+	said    bool  // that etcd does not answer, or the box
 
 	ended int64 // the lease before, which may be revoked once nothing runs under it
 	grant int64 // when a grant was asked for that is not answered; 0: none was
@@ -63,7 +63,7 @@ func (s *session) renewed(a *Agent, in Input) {
 	s.sent = max(s.sent, in.Sent)
 	if s.said {
 		s.said = false
-		a.say("etcd answers again")
+		a.say("the lease is renewed again")
 	}
 	var all []Deadline
 	for _, name := range sorted(a.held) {
@@ -98,6 +98,10 @@ func (s *session) decide(a *Agent) {
 		s.begin(a)
 		return
 	}
+	if a.seen < s.sent && a.now >= s.sent+s.ttl/3 {
+		s.mute(a)
+		return
+	}
 	next := max(s.sent+s.ttl/3, s.again)
 	if s.asked != 0 {
 		next = s.asked + s.ttl/3 // a keep-alive without an answer does not hold up the next
@@ -108,6 +112,19 @@ func (s *session) decide(a *Agent) {
 		next = a.now + s.ttl/3
 	}
 	a.wake(min(next, s.end()))
+}
+
+// mute lets the lease run out while the box answers nothing: it cannot move deadlines on, so
+// its gateways end, and they are to run elsewhere.
+func (s *session) mute(a *Agent) {
+	if a.now >= s.sent+s.ttl/2 && !s.said {
+		s.said = true
+		a.say("rlminit does not answer: the lease is not renewed until it does")
+	}
+	if a.now < s.sent+s.ttl/2 {
+		a.wake(s.sent + s.ttl/2)
+	}
+	a.wake(s.end())
 }
 
 // begin asks for a lease, once the box has said that nothing is left of what ran under

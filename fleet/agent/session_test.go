@@ -1,6 +1,9 @@
 package agent
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // has tells whether there is an effect of a kind.
 func has(effects []Effect, k EffectKind) bool {
@@ -73,5 +76,43 @@ func TestClearOfOtherFences(t *testing.T) {
 	}
 	if h := a.Held()["bob"]; h == nil || h.Phase != Running {
 		t.Errorf("bob is to go on: %+v", h)
+	}
+}
+
+// TestMuteBox holds that a member whose box does not answer lets its lease run out, that it
+// begins no other one until the box has said what is left, and that one whose box answers
+// again in time keeps it.
+func TestMuteBox(t *testing.T) {
+	for _, c := range []struct {
+		mute time.Duration
+		kept bool
+	}{{8 * time.Second, true}, {60 * time.Second, false}} {
+		a := New(Config{Member: "m", TTL: testTTL}, nil)
+		now, lease := 100*second, int64(5)
+		step := func(in Input) []Effect {
+			in.Now = now
+			effects := append([]Effect(nil), a.Step(in)...)
+			for _, e := range effects {
+				if e.Kind == Renew {
+					a.Step(Input{Kind: Renewed, Now: now, Lease: e.Lease, Sent: now})
+				}
+			}
+			return effects
+		}
+		step(Input{Kind: Began, Lease: lease, TTL: testTTL, Sent: now})
+		step(Input{Kind: Surveyed})
+		step(Input{Kind: Changed, Whole: true, Revision: 20, Changes: []Change{
+			{Name: "alice", Value: &Profile{}}, {Name: "alice", Value: &Owner{Member: "m", Lease: lease, Fence: 9}},
+		}})
+		over := now + int64(c.mute)
+		for from := now; now < over; now += second / 10 {
+			if effects := step(Input{Kind: Tick}); has(effects, Renew) && now > from+testTTL/3 {
+				t.Fatalf("the lease is renewed %s after the box answered", time.Duration(now-from))
+			}
+		}
+		effects := step(Input{Kind: Seen, Sent: now})
+		if at, _ := a.Session(); (at == lease) != c.kept || has(effects, Renew) != c.kept || has(effects, Grant) {
+			t.Errorf("after %s the session is %x, and the effects are %+v", c.mute, at, effects)
+		}
 	}
 }

@@ -55,7 +55,7 @@ func (w *world) sum() uint64 {
 	}
 	for _, n := range w.nodes {
 		a := n.agent
-		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.scan, a.queue)
+		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue)
 		for _, name := range sorted(a.held) {
 			fmt.Fprint(h, *a.held[name])
 		}
@@ -72,15 +72,19 @@ type step struct {
 	do    func(*world)
 }
 
+// beat lets time pass, after which each agent hears from its box. Boxes that say nothing
+// are in the random lives: they only make renewals fewer.
+func (w *world) beat(by int64) {
+	w.pass(by)
+	for i, n := range w.nodes {
+		w.tell(i, Input{Kind: Seen, Sent: w.local(n), Runs: n.survey(w)})
+	}
+}
+
 // steps are all things that may happen now.
 func (w *world) steps() (all []step) {
 	for _, by := range []int64{second, 4 * second} {
-		all = append(all, step{false, func(w *world) {
-			w.pass(by)
-			for i := range w.nodes {
-				w.tell(i, Input{Kind: Tick})
-			}
-		}})
+		all = append(all, step{false, func(w *world) { w.beat(by) }})
 	}
 	for at, q := range w.requests {
 		_, said := unknown(q.effect)
@@ -180,10 +184,7 @@ func (w *world) settle() *world {
 		if w.wellServed() {
 			break
 		}
-		w.pass(unit)
-		for i := range w.nodes {
-			w.tell(i, Input{Kind: Tick})
-		}
+		w.beat(unit)
 	}
 	return w
 }

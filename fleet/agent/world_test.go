@@ -49,6 +49,7 @@ type node struct {
 	memory  session // what the agent has left for the next one
 	out     bool    // etcd cannot be reached
 	frozen  bool    // the agent's process does not run
+	mute    bool    // the box answers nothing, and carries nothing out
 	answers []Input
 }
 
@@ -348,7 +349,7 @@ func (w *world) act(r *rand.Rand, faults bool) {
 	case k < 72:
 		w.hear(i, 1+r.IntN(3))
 	case k < 85:
-		if !n.frozen {
+		if !n.frozen && !n.mute {
 			w.tell(i, Input{Kind: Seen, Sent: w.local(n), Runs: n.survey(w)})
 		}
 	case k < 88:
@@ -358,7 +359,7 @@ func (w *world) act(r *rand.Rand, faults bool) {
 			}
 		}
 	case !faults:
-		n.out = false
+		n.out, n.mute = false, false
 		w.thaw(i)
 	default:
 		w.fault(r, i)
@@ -375,6 +376,7 @@ func (w *world) deliver(r *rand.Rand, faults bool) {
 	}
 	_, said := unknown(q.effect)
 	switch {
+	case !reaches(q.effect.Kind) && w.nodes[q.node].mute:
 	case reaches(q.effect.Kind) && w.nodes[q.node].out, chance == 0 && said:
 		if r.IntN(2) == 0 { // else it may come through yet
 			w.requests = slices.Delete(w.requests, at, at+1)
@@ -483,7 +485,7 @@ func snapshot(v *View) (out []Change) {
 func (w *world) fault(r *rand.Rand, i int) {
 	n := w.nodes[i]
 	name := sorted(w.nodes[0].agent.view.Profiles)
-	switch k := r.IntN(12); {
+	switch k := r.IntN(13); {
 	case k < 2:
 		n.out = !n.out
 		w.counts["partition"]++
@@ -535,6 +537,10 @@ func (w *world) fault(r *rand.Rand, i int) {
 		}
 	case k == 11 && !n.out: // the watch begins anew
 		n.heard = 0
+	case k == 12:
+		if n.mute = r.IntN(3) == 0; n.mute {
+			w.counts["box mute"]++
+		}
 	}
 }
 

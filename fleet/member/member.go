@@ -46,7 +46,7 @@ type Config struct {
 	Box    Box
 	Data   Data
 	Log    *log.Logger
-	Poll   time.Duration // how often the box is asked how its gateways are; 0: 2 s
+	Poll   time.Duration // how often the box is asked how its gateways are; 0: 2 s, or a fifth of a lease that is shorter than 10 s
 
 	// Release: before it ends it stops all that it has, stores the data, and gives the
 	// claims back, within this time; 0: it does not.
@@ -72,6 +72,9 @@ type Member struct {
 func Run(ctx context.Context, c Config) error {
 	if c.Poll == 0 {
 		c.Poll = 2 * time.Second
+		if short := time.Duration(c.Agent.TTL) / 5; short > 0 {
+			c.Poll = min(c.Poll, short)
+		}
 	}
 	memory, err := openMemory(c.Dir, func() { c.Log.Print("waits for another agent of this box to end") })
 	if err != nil {

@@ -58,7 +58,7 @@ func TestMutants(t *testing.T) {
 			if err := os.WriteFile(file, overlay, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command("go", "test", "-vet=off", "-overlay", file, "-run", "RandomLives|Clear|Small", "..", "-walks", "6000").CombinedOutput()
+			out, err := exec.Command("go", "test", "-vet=off", "-overlay", file, "-run", "RandomLives|Clear|Small", "..", "-walks", "12000").CombinedOutput()
 			switch {
 			case err == nil:
 				t.Error("nothing finds it")
