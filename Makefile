@@ -203,7 +203,7 @@ test-fleet-nemesis: go ## torments a fleet of five on an etcd of three in Docker
 
 .PHONY: fleet-demo
 fleet-demo: image ## three members and an etcd of three on this machine: moves a profile, kills a member, says what it saw; KEEP=1 leaves them running
-	@rm -rf dist/fleet; mkdir -p dist/fleet; cp deploy/rlminit.yaml deploy/fleet.yaml dist/fleet; chmod 644 dist/fleet/*.yaml
+	@rm -rf dist/fleet; mkdir -p dist/fleet; cp deploy/rlminit.yaml dist/fleet; chmod 644 dist/fleet/*.yaml
 	@cd fleet && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../dist/fleet/ ./cmd/rlminit-fleet
 	@cd fleet/test/etcd && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../../dist/fleet/ .
 	@$(DOCKER) build -q -f deploy/Dockerfile --build-arg DEMO=$(IMAGE):demo -t rlminit:fleet dist/fleet

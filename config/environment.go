@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,26 +31,14 @@ func (c *Config) Inherits(name string) bool {
 	return inherits
 }
 
+// plainly takes from path.Match what inherit_env does not have: classes, escapes, and that a
+// slash is special.
+var plainly = strings.NewReplacer(`[`, `\[`, `\`, `\\`, `/`, "\x00")
+
 // glob matches * (any characters) and ? (any one).
 func glob(pattern, s string) bool {
-	star, mark := -1, 0
-	i, j := 0, 0
-	for j < len(s) {
-		switch {
-		case i < len(pattern) && pattern[i] == '*':
-			star, mark = i, j
-			i++
-		case i < len(pattern) && (pattern[i] == '?' || pattern[i] == s[j]):
-			i++
-			j++
-		case star >= 0:
-			mark++
-			i, j = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[i:], "*") == ""
+	fits, _ := path.Match(plainly.Replace(pattern), strings.ReplaceAll(s, "/", "\x00"))
+	return fits
 }
 
 // Environment is what a service is spawned with, less what the supervisor itself

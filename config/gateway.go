@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -556,25 +557,21 @@ func patternsOfNames(p *[]string) document.Setter {
 // fileName reads the name of a file, without a directory.
 func fileName(p *string) document.Setter {
 	return func(n document.Node) {
-		s, ok := n.Text()
-		if !ok {
-			return
-		}
-		if s == "" || s == "." || s == ".." || strings.Contains(s, "/") || len(s) > 255 {
+		switch s, ok := n.Text(); {
+		case ok && (s == "" || s == "." || s == ".." || strings.Contains(s, "/") || len(s) > 255):
 			n.Fault("%s is no file name; write a name without /", document.Quote(s))
-			return
+		case ok:
+			*p = s
 		}
-		*p = s
 	}
 }
 
 // optional lets "" stand for nothing.
 func optional(set document.Setter) document.Setter {
 	return func(n document.Node) {
-		if n.IsScalar() && n.Raw() == "" {
-			return
+		if !n.IsScalar() || n.Raw() != "" {
+			set(n)
 		}
-		set(n)
 	}
 }
 
@@ -583,7 +580,7 @@ func optional(set document.Setter) document.Setter {
 func relativePaths(p *[]string) document.Setter {
 	return document.List(p, func(item document.Node) (clean string, good bool) {
 		s, good := item.Text()
-		if clean = path.Clean(s); good && (s == "" || path.IsAbs(s) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../")) {
+		if clean = path.Clean(s); good && (clean == "." || !filepath.IsLocal(s)) {
 			item.Fault("%s is no path below the profile's directory; write a name such as gateway.pid", document.Quote(s))
 			good = false
 		}

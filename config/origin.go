@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"path"
 	"strings"
 
@@ -39,8 +37,7 @@ func (b Bundle) Origins(name string) []Origin {
 }
 
 func origin(f File, lines document.Block) Origin {
-	sum := sha256.Sum256(f.Data)
-	return Origin{File: f.Name, Sum: hex.EncodeToString(sum[:]), Lines: lines}
+	return Origin{File: f.Name, Sum: TextDigest(f.Data), Lines: lines}
 }
 
 // serviceName is the service that a file of services.d has.
@@ -54,7 +51,7 @@ func linesOf(top document.Node, last int32) (lines map[string]document.Block, se
 	}
 	keys := top.Blocks(last)
 	lines = top.Get("services").Blocks(keys["services"].Last)
-	for _, section := range []string{MainService, PageService} { // each of which is a service
+	for _, section := range []string{MainService, PageService, FleetService} { // each of which is a service
 		if block, there := keys[section]; there {
 			if lines == nil {
 				lines = map[string]document.Block{}

@@ -59,7 +59,8 @@ func (p *parser) page(n document.Node) {
 		tls.Needs("key", "tls: {cert: /etc/rlminit/page.crt, key: /etc/rlminit/page.key}")
 	}
 	g.checkExposure(n)
-	p.config.Page, p.pageAt = g, n
+	p.config.Page = g
+	p.sections = append(p.sections, func() { p.pageService(g, n) })
 }
 
 // checkExposure refuses an address at which somebody could come by the page who should
@@ -113,26 +114,30 @@ func hostName(p *string) document.Setter {
 	}
 }
 
-// pageService adds the service that the section makes to those of the configuration.
-func (p *parser) pageService() {
-	g := p.config.Page
-	if g == nil {
-		return
+// made adds the service that a section makes, which has the section's name, and runs a
+// program beside rlminit; nil: another service has the name.
+func (p *parser) made(section, program string, at document.Node) *service.Definition {
+	if _, taken := p.declared[section]; taken {
+		text := fmt.Sprintf("the name %s is taken by the section %[1]s, at line %d; give this service another one", section, at.Line())
+		p.faults = append(p.faults, p.place(Fault{Service: section, Field: section, Text: text}))
+		return nil
 	}
-	if of, taken := p.declared[PageService]; taken {
-		p.faults = append(p.faults, Fault{
-			File: of.node.File(), Line: max(of.node.Line(), 1), Field: of.node.Field(),
-			Text: fmt.Sprintf("the name %s is taken by the section page, at line %d; give this service another one", PageService, p.pageAt.Line()),
-		})
-		return
-	}
-	p.declared[PageService] = declaration{p.pageAt, ""}
-	d := service.Default(PageService)
+	d := service.Default(section)
 	self, _ := os.Executable() // without it there is no such program, and that is said
-	d.Command, d.Control = []string{filepath.Join(filepath.Dir(self), PageProgram)}, g.Allow
-	d.Ready = &service.Probe{Notify: true, Timeout: 30 * time.Second}
-	d.Limits.Memory = pageMemory
+	d.Command = []string{filepath.Join(filepath.Dir(self), program)}
 	d.Secrets, d.Environment = map[string]string{}, map[string]service.Value{}
+	p.declared[section], p.config.Services[section] = declaration{at, ""}, d
+	return d
+}
+
+// pageService sets the service that the section page makes.
+func (p *parser) pageService(g *Page, at document.Node) {
+	d := p.made(PageService, PageProgram, at)
+	if d == nil {
+		return
+	}
+	d.Control, d.Ready = g.Allow, &service.Probe{Notify: true, Timeout: 30 * time.Second}
+	d.Limits.Memory = pageMemory
 	set := func(name, value string) {
 		if value != "" {
 			d.Environment[name] = service.Value{Text: value}
@@ -151,8 +156,7 @@ func (p *parser) pageService() {
 	set("GOMEMLIMIT", fmt.Sprint(pageMemory*3/4))
 	runtime, _ := p.env("RLMINIT_RUNTIME_DIR")
 	set("RLMINIT_RUNTIME_DIR", runtime)
-	d.Check(p.pageAt)
-	p.config.Services[PageService] = d
+	d.Check(at)
 }
 
 // UID is the uid that the page is to have; of nil, that of the one that a reload may bring.

@@ -25,7 +25,9 @@ func Parse(b Bundle, env Lookup) (*Config, Faults) {
 	for _, f := range b.Files[1:] {
 		p.serviceFile(f)
 	}
-	p.pageService()
+	for _, section := range p.sections {
+		section()
+	}
 	p.checkSet()
 	p.ownUser()
 	p.faults.Sort()
@@ -81,7 +83,7 @@ type parser struct {
 	lookup   Lookup // env and RLMINIT_HOME
 	faults   Faults
 	declared map[string]declaration
-	pageAt   document.Node // the section page, where the configuration has one
+	sections []func() // add the services that sections make, once all others are known
 
 	kinds      bool // there is a section gateways
 	beforePUID bool // what remap names counts more than PUID and PGID
@@ -152,6 +154,7 @@ func (p *parser) fields(readAll *string) document.Fields {
 			}.Read,
 		}.Read,
 		"page":     p.page,
+		"fleet":    p.fleet,
 		"hooks":    p.hooks,
 		"main":     p.main,
 		"gateway":  p.gateway,
@@ -318,7 +321,7 @@ func (p *parser) checkNamed(key, name string) {
 	if _, ok := c.Services[name]; ok || name == "" {
 		return
 	}
-	text := "no service " + document.Quote(name) + document.DidYouMean(name, p.serviceNames())
+	text := "no service " + document.Quote(name) + document.DidYouMean(name, slices.Sorted(maps.Keys(p.config.Services)))
 	profile, isGateway := strings.CutPrefix(name, service.GatewayPrefix)
 	switch {
 	case c.Gateway == nil || key == "exit_on" && !isGateway && profile != "default":
@@ -343,15 +346,6 @@ func (p *parser) ownUser() {
 	if c.Main.User == c.User {
 		c.Main.User = ""
 	}
-}
-
-func (p *parser) serviceNames() []string {
-	var names []string
-	for name := range p.config.Services {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // place gives a fault of the set its file, line and field.

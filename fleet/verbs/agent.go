@@ -18,11 +18,10 @@ import (
 )
 
 func agentVerb(o *options) *cobra.Command {
-	release := time.Duration(0)
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "agent [FILE]",
 		Short: "run the agent of this container",
-		Long: `Runs the agent of this container: a service with control: true, one in each container.
+		Long: `Runs the agent of this container, which the section fleet of the configuration makes a service.
 It claims profiles, and has the rlminit of this container run them. When it ends, what
 runs goes on until its deadline, and the next agent takes it over.`,
 		Args: cobra.MaximumNArgs(1),
@@ -30,11 +29,9 @@ runs goes on until its deadline, and the next agent takes it over.`,
 			if len(args) == 1 {
 				o.config = args[0]
 			}
-			return runAgent(cmd.Context(), o, release)
+			return runAgent(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().DurationVar(&release, "release", 0, "before it ends, stop all profiles, store their data and give them to others, within `TIME`; 0: leave them to the next agent")
-	return cmd
 }
 
 // version is what the agent says it is; the linker sets it.
@@ -43,7 +40,7 @@ var version = "devel"
 // SetVersion says which version this is.
 func SetVersion(v string) { version = v }
 
-func runAgent(ctx context.Context, o *options, release time.Duration) error {
+func runAgent(ctx context.Context, o *options) error {
 	s, err := readSettings(o.config)
 	if err != nil {
 		return exit(control.ExitUsage, "%w", err)
@@ -58,7 +55,7 @@ func runAgent(ctx context.Context, o *options, release time.Duration) error {
 	c := member.Config{
 		Fleet: s.Store.Fleet, Agent: s.agent(), Dir: s.dir(), Store: st, Log: logger,
 		Member: agent.Member{Weight: s.Weight, Capacity: s.Capacity, Labels: s.Labels, Version: version},
-		Box:    &local.Box{Client: control.Open()}, Release: release,
+		Box:    &local.Box{Client: control.Open()}, Release: s.Release,
 	}
 	if s.Bucket != "" {
 		bucket, err := data.Open(ctx, s.Bucket)

@@ -2,6 +2,7 @@
 package verbs
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,10 +15,10 @@ import (
 	"rlminit/service"
 )
 
-// defaultConfig is where the fleet's configuration is read from.
-const defaultConfig = "/etc/rlminit/fleet.yaml"
+// defaultConfig is the file of which the section fleet is read.
+func defaultConfig() string { return cmp.Or(os.Getenv("RLMINIT_CONFIG"), "/etc/rlminit/rlminit.yaml") }
 
-// settings are a fleet.yaml.
+// settings are a section fleet.
 type settings struct {
 	Store    store.Config
 	Password string // the file of etcd.user.password
@@ -29,9 +30,10 @@ type settings struct {
 	Dir      string
 	Bucket   string
 	Every    time.Duration
+	Release  time.Duration
 }
 
-// readSettings reads a configuration. ${HOSTNAME} and other variables are those of the
+// readSettings reads the section fleet of a configuration. ${HOSTNAME} and other variables are those of the
 // environment.
 func readSettings(path string) (*settings, error) {
 	text, err := os.ReadFile(path)
@@ -41,9 +43,14 @@ func readSettings(path string) (*settings, error) {
 	s := &settings{Lease: 10 * time.Second, Weight: 1, Every: 5 * time.Minute, Labels: map[string]string{}}
 	doc, malformed := document.Parse(path, text)
 	top, reading := doc.Read(os.LookupEnv)
-	s.fields().Read(top)
-	if len(malformed) == 0 {
-		s.needs(top)
+	section := top.Get("fleet")
+	switch {
+	case len(malformed) > 0:
+	case section.Absent():
+		top.Fault("there is no section fleet; write fleet: {name: FLEET, member: ${HOSTNAME}, etcd: {endpoints: [http://HOST:2379]}}")
+	default:
+		s.fields().Read(section)
+		s.needs(section)
 	}
 	if err := reading.Faults().Err(); err != nil {
 		return nil, err
@@ -71,6 +78,7 @@ func (s *settings) fields() document.Fields {
 		"capacity": document.Int(&s.Capacity, 0, 1_000_000),
 		"labels":   labels(s.Labels),
 		"dir":      document.Path(&s.Dir),
+		"release":  document.Duration(&s.Release, 0),
 		"etcd": sub(document.Fields{
 			"endpoints": document.Strings(&s.Store.Endpoints),
 			"timeout":   document.Duration(&s.Store.Timeout, 100*time.Millisecond),

@@ -76,7 +76,7 @@ what is promised, and what is not.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.PersistentFlags().StringVar(&o.config, "config", defaultConfig, "the fleet's `FILE`")
+	root.PersistentFlags().StringVar(&o.config, "config", defaultConfig(), "read the section fleet of `FILE`")
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -9,6 +9,9 @@ import (
 // Setter refuses too, and not all of that: ${NAME} may stand wherever a text does,
 // and what it comes to is not known.
 func (s *Shape) Schema() map[string]any {
+	if s.Any {
+		return map[string]any{}
+	}
 	alternatives := []any{map[string]any{"type": "null"}} // as good as absent
 	for _, one := range s.Scalars {
 		alternatives = append(alternatives, one.schemas()...)

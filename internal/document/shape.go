@@ -11,6 +11,7 @@ type Shape struct {
 	Items   *Shape            // of a list; nil: there can be no list
 	Keys    map[string]*Shape // of a mapping with the keys that it has; nil: there can be none
 	Values  *Shape            // of a mapping whose keys are free; nil: there can be none
+	Any     bool              // anything can be there: another program reads it
 }
 
 // Scalar is a form that a single value can have.
@@ -77,6 +78,13 @@ func Described(set Setter) Setter {
 		if n.shape != nil {
 			set(n)
 		}
+	}
+}
+
+// Anything takes what another program reads.
+func (n Node) Anything() {
+	if n.shape != nil {
+		n.shape.Any = true
 	}
 }
 

@@ -28,7 +28,7 @@ var packaged = map[string][]string{
 	},
 	"rlminit-fleet": {
 		"usr/share/doc/rlminit-fleet/copyright", "usr/share/doc/rlminit-fleet/LICENSES", "usr/share/doc/rlminit-fleet/changelog.gz",
-		"usr/share/doc/rlminit-fleet/fleet.md", "usr/share/doc/rlminit-fleet/examples/fleet.yaml",
+		"usr/share/doc/rlminit-fleet/fleet.md", "usr/share/doc/rlminit-fleet/examples/rlminit.yaml",
 	},
 }
 

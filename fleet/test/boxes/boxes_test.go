@@ -47,10 +47,7 @@ gateway:
   environment: {PROFILE: "${PROFILE}", MEMBER: %[3]s}
   deadline: required
   stop: {timeout: 1s}
-services:
-  fleet:
-    command: [%[1]s/rlminit-fleet, agent, %[4]s/fleet.yaml]
-    control: true
+fleet: {name: f, member: %[3]s, lease: %[4]s, etcd: {endpoints: [%[5]s], timeout: 2s}, data: {bucket: "file://%[6]s", every: 1h}}
 `
 
 func begin(t *testing.T, members ...string) *fleet {
@@ -109,10 +106,8 @@ func (f *fleet) must(err error) {
 func (f *fleet) lay(b *box, endpoints []string) {
 	f.must(os.MkdirAll(filepath.Join(b.dir, "data"), 0o755))
 	f.must(os.Chown(filepath.Join(b.dir, "data"), 1000, 1000))
-	text := fmt.Sprintf(configuration, f.bin, f.recordings, b.name, b.dir)
+	text := fmt.Sprintf(configuration, f.bin, f.recordings, b.name, lease, strings.Join(endpoints, ", "), f.bucket)
 	f.must(os.WriteFile(filepath.Join(b.dir, "rlminit.yaml"), []byte(text), 0o644))
-	text = fmt.Sprintf("name: f\nmember: %s\nlease: %s\netcd: {endpoints: [%s], timeout: 2s}\ndata: {bucket: \"file://%s\", every: 1h}\n", b.name, lease, strings.Join(endpoints, ", "), f.bucket)
-	f.must(os.WriteFile(filepath.Join(b.dir, "fleet.yaml"), []byte(text), 0o644))
 }
 
 // stage mounts what a container has for itself, and becomes rlminit.
@@ -142,7 +137,7 @@ func (f *fleet) verb(args ...string) (code int, out, err string) {
 	f.Helper()
 	var o, e bytes.Buffer
 	for _, b := range f.boxes {
-		args = append(args, "--config", filepath.Join(b.dir, "fleet.yaml"))
+		args = append(args, "--config", filepath.Join(b.dir, "rlminit.yaml"))
 		break
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

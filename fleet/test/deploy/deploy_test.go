@@ -4,7 +4,6 @@ package deploy
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,7 +37,7 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
-// member is what counts here of the two files of a member's image.
+// member is what counts here of the configuration of a member's image.
 type member struct {
 	stop      time.Duration
 	endpoints []string
@@ -48,14 +47,15 @@ func readMember(t *testing.T) member {
 	t.Helper()
 	var box struct {
 		StopTimeout string `yaml:"stop_timeout"`
+		Fleet       struct {
+			Member string
+			Etcd   struct{ Endpoints []string }
+		}
 	}
-	var fleet struct {
-		Member string
-		Etcd   struct{ Endpoints []string }
-	}
-	if err := errors.Join(yaml.Unmarshal(read(t, "rlminit.yaml"), &box), yaml.Unmarshal(read(t, "fleet.yaml"), &fleet)); err != nil {
+	if err := yaml.Unmarshal(read(t, "rlminit.yaml"), &box); err != nil {
 		t.Fatal(err)
 	}
+	fleet := box.Fleet
 	stop, err := time.ParseDuration(box.StopTimeout)
 	if err != nil || fleet.Member != "${HOSTNAME}" || len(fleet.Etcd.Endpoints) != 3 {
 		t.Fatalf("the member's files: %v, %+v", err, fleet)

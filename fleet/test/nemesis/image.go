@@ -78,12 +78,7 @@ gateways:
     deadline: required
     environment: {PROFILE: "${PROFILE}"}
     stop: {signal: TERM, timeout: 1s}
-services:
-  fleet:
-    command: [rlminit, fleet, agent, /etc/rlminit/fleet.yaml]
-    control: true
-    restart: {limit: 0}
-`
+fleet: `
 
 // writeConfiguration writes a member's /etc/rlminit.
 func writeConfiguration(dir, member string, endpoints []string, spec Spec) error {
@@ -98,13 +93,8 @@ func writeConfiguration(dir, member string, endpoints []string, spec Spec) error
 	if err != nil {
 		return fmt.Errorf("cannot configure %s: %w", member, err)
 	}
-	for name, content := range map[string]string{
-		"rlminit.yaml": box,
-		"fleet.yaml":   string(fleet) + "\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			return fmt.Errorf("cannot configure %s: %w", member, err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, "rlminit.yaml"), []byte(box+string(fleet)+"\n"), 0o644); err != nil {
+		return fmt.Errorf("cannot configure %s: %w", member, err)
 	}
 	return nil
 }
@@ -114,5 +104,5 @@ func (w *World) Program() string { return filepath.Join(w.dir, "image/bin/rlmini
 
 // Configuration is a configuration by which its verbs find etcd.
 func (w *World) Configuration() string {
-	return filepath.Join(w.dir, w.Members[0].Name+".etc", "fleet.yaml")
+	return filepath.Join(w.dir, w.Members[0].Name+".etc", "rlminit.yaml")
 }
