@@ -80,7 +80,7 @@ func New(c Config, v *View) *Agent {
 	}
 	return &Agent{
 		config: c.withDefaults(), view: v,
-		held: map[string]*Held{}, vacancies: vacancies{vacant: map[string]*vacancy{}}, over: map[string]int64{},
+		held: map[string]*Held{}, vacancies: newVacancies(), over: map[string]int64{},
 	}
 }
 
@@ -177,6 +177,7 @@ func (a *Agent) change(in Input) {
 	if in.Whole {
 		changes = append(a.view.gone(changes, in.Revision), changes...)
 		a.loaded = true
+		a.missed()
 	}
 	for _, c := range changes {
 		before := a.view.Owners[c.Name]
@@ -197,6 +198,9 @@ func (a *Agent) heard(c Change, before Owner) {
 	h := a.held[c.Name]
 	switch value := c.Value.(type) {
 	case *Owner:
+		if c.Gone {
+			a.vacated(c.Name, before)
+		}
 		switch {
 		case h != nil && h.Fence != 0 && (c.Gone && before.Fence == h.Fence || !c.Gone && value.Fence > h.Fence):
 			h.lost(a) // by the end of the lease, or by hand
@@ -204,13 +208,21 @@ func (a *Agent) heard(c Change, before Owner) {
 			a.owned(c.Name, *value)
 		}
 		a.vacate(c.Name)
-	case *Profile, *Move, *Backoff:
+	case *Mark, *Profile, *Move, *Backoff:
 		if h != nil {
 			h.check = true
 		}
 		a.vacate(c.Name)
 	case *Member, *Drain:
-		if m, is := c.Value.(*Member); is && m != nil && c.Name != a.config.Member {
+		m, is := c.Value.(*Member)
+		if is && !c.Gone {
+			a.beat(*m)
+		}
+		if a.heardOf == a.view.Epoch {
+			return // it was a beat alone
+		}
+		a.heardOf = a.view.Epoch
+		if is && !c.Gone && c.Name != a.config.Member {
 			a.joined = a.now
 		}
 		for _, h := range a.held {

@@ -1,5 +1,7 @@
 package agent
 
+import "cmp"
+
 // vacancy is a declared profile without an owner.
 type vacancy struct {
 	since int64 // as this member has heard
@@ -17,6 +19,57 @@ type vacancies struct {
 	scan   int64    // when they are to be looked at again; 0: now
 	epoch  int64    // of the view at the last scan
 	joined int64    // when this member heard of the last one that has come
+
+	beats   map[int64]beat   // of sessions, by lease
+	until   map[string]int64 // what a session has left of a profile may run until then
+	floor   int64            // and anything that was left before this member listened, until then
+	heardOf int64            // the view's epoch at the last change of it
+}
+
+// beat is when a session was last heard of.
+type beat struct{ at, ttl int64 }
+
+func newVacancies() vacancies {
+	return vacancies{vacant: map[string]*vacancy{}, beats: map[int64]beat{}, until: map[string]int64{}}
+}
+
+// beat hears of a session: it is there, and was when it sent this.
+func (a *Agent) beat(m Member) {
+	ttl := cmp.Or(m.TTL, a.config.TTL)
+	a.beats[m.Lease] = beat{a.now, ttl}
+	if len(a.beats) <= 2*len(a.view.Members) {
+		return
+	}
+	for lease, b := range a.beats { // of what is long over nobody asks any more
+		if a.now > b.at+2*b.ttl {
+			delete(a.beats, lease)
+		}
+	}
+	for name, at := range a.until {
+		if a.now > at {
+			delete(a.until, name)
+		}
+	}
+}
+
+// vacated is told that an owner went. If it has not given the profile back its session has
+// ended, and what it started may run until its deadline, which is less than the lease's time
+// after its last beat (R9).
+func (a *Agent) vacated(name string, before Owner) {
+	b, heard := a.beats[before.Lease]
+	if !heard {
+		b = beat{a.now, a.config.TTL}
+	}
+	a.until[name] = max(a.until[name], b.at+b.ttl)
+}
+
+// missed is told that changes were not heard: any session may have ended just now (R9).
+func (a *Agent) missed() {
+	longest := a.config.TTL
+	for _, m := range a.view.Members {
+		longest = max(longest, m.TTL)
+	}
+	a.floor = a.now + longest
 }
 
 // many vacancies are looked at only so often, in nanoseconds.
@@ -84,7 +137,7 @@ func (a *Agent) claim() {
 			continue // it is in the next scan, if at all
 		}
 		a.hold(name, 0, Claiming)
-		a.do(Effect{Kind: Claim, Name: name, Lease: s.lease})
+		a.do(Effect{Kind: Claim, Name: name, Lease: s.lease, Fence: a.view.Marks[name].Fence})
 		room--
 	}
 	if len(a.queue) == 0 && a.scan != never {
@@ -110,6 +163,9 @@ func (a *Agent) look() {
 			v.epoch, v.due = a.view.Epoch, never
 			if rank := a.view.Rank(name, a.config.Member); rank >= 0 {
 				from := v.since
+				if _, left := a.view.Marks[name]; left {
+					from = max(from, a.floor, a.until[name])
+				}
 				if rank > 0 { // a member that has just come does not claim yet
 					from = max(from, a.joined+a.config.Settle)
 				}

@@ -86,7 +86,7 @@ const (
 	Grant                     // answered by Granted, NotGranted
 	Renew                     // Lease: answered by Renewed, NotRenewed, Expired
 	Revoke                    // Lease: nothing runs under it; not answered
-	Claim                     // Name, Lease: if nobody has it; answered by Claimed, Taken, Unsure
+	Claim                     // Name, Lease, Fence: if nobody has it, and its mark has that fence, 0: there is none; answered by Claimed, Taken, Unsure
 	Release                   // Name, Fence: if it is still so; answered by Released
 	Prepare                   // Name, Fence, Profile, Restore: definition and, with Restore, stored data; answered by Prepared
 	Start                     // Name, Fence, At: answered by Started

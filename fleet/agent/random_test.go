@@ -16,6 +16,7 @@ var (
 func walk(seed uint64, r rules) (*world, string) {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(2+int(seed%2), 1+int(seed/2%2), r)
+	w.calm = int(seed / 4 % 4 * 3)
 	for range 1500 {
 		w.act(chance, true)
 		if w.failure != "" {
@@ -80,7 +81,7 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 	t.Logf("%d lives: %v", to-from+1, counts)
-	for _, k := range []string{"deadline", "expired", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "crashed"} {
+	for _, k := range []string{"deadline", "expired", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "old leader", "crashed"} {
 		if *seed == 0 && counts[k] == 0 {
 			t.Errorf("never in all the lives: %s", k)
 		}
@@ -91,22 +92,23 @@ func TestRandomLives(t *testing.T) {
 // not keep its word. What the agent itself may do wrong is in the package mutants.
 func TestBrokenWorlds(t *testing.T) {
 	for name, r := range map[string]rules{
-		"PID 1 keeps no deadline":                     {noDeadline: true},
-		"PID 1 revives":                               {revive: true},
-		"PID 1 starts after the deadline":             {anyTime: true},
-		"a claim does not ask that the key is absent": {claimAny: true},
-		"sent is when the answer came":                {sentLate: true},
-		"a release takes any fence":                   {releaseAny: true},
-		"clocks are 10 % slow":                        {drift: true},
+		"PID 1 keeps no deadline":           {noDeadline: true},
+		"PID 1 revives":                     {revive: true},
+		"PID 1 starts after the deadline":   {anyTime: true},
+		"a claim asks for nothing":          {claimAny: true},
+		"a claim does not compare the mark": {markAny: true},
+		"sent is when the answer came":      {sentLate: true},
+		"a release takes any fence":         {releaseAny: true},
+		"clocks are 10 % slow":              {drift: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for s := uint64(1); s <= 3000; s++ {
+			for s := uint64(1); s <= 6000; s++ {
 				if w, _ := walk(s, r); w.failure != "" {
 					t.Logf("found in life %d: %s", s, w.failure)
 					return
 				}
 			}
-			t.Error("3000 lives do not find it")
+			t.Error("6000 lives do not find it")
 		})
 	}
 }

@@ -47,6 +47,7 @@ func newCrowd(members, profiles int) *crowd {
 		owner := fmt.Sprintf("m%03d", i%members) // whoever it is: a claim is sticky
 		c.fence++
 		c.view.Apply(Change{Name: name, Value: &Profile{}})
+		c.view.Apply(Change{Name: name, Value: &Mark{c.fence}})
 		c.view.Apply(Change{Name: name, Value: &Owner{Member: owner, Lease: c.agents[owner].session.lease, Fence: c.fence}})
 		c.agents[owner].hold(name, c.fence, Running)
 	}

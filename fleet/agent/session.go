@@ -2,8 +2,8 @@ package agent
 
 // session is the lease of a member. The zero value is none.
 //
-// Invariant: if lease is not 0, etcd does not end it before sent+ttl, by its own clock,
-// unless somebody revokes it.
+// Invariant: if lease is not 0, others claim nothing that it has before sent+ttl, by their
+// clocks (R9).
 type session struct {
 	lease   int64
 	ttl     int64
@@ -18,7 +18,7 @@ type session struct {
 	again int64 // not before then
 }
 
-// end is when the lease may be over, by a clock that is 1 % slow (R2).
+// end is when others may claim what the session has, by a clock that is 1 % slow (R2).
 func (s *session) end() int64 { return s.sent + s.ttl - s.ttl/100 }
 
 // deadline is until when PID 1 may let gateways run (R1).
@@ -53,10 +53,9 @@ func (s *session) answer(a *Agent, in Input) {
 	}
 }
 
-// renewed takes a keep-alive that is confirmed. One that comes when the lease may have been
-// over already does not count: a server may have renewed what it was about to end (R3).
+// renewed takes a keep-alive that is confirmed.
 func (s *session) renewed(a *Agent, in Input) {
-	if in.Lease != s.lease || a.now >= s.end() {
+	if in.Lease != s.lease {
 		return
 	}
 	s.asked = 0

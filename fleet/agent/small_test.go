@@ -14,7 +14,7 @@ var states = flag.Int("states", 60_000, "how many states of each small fleet are
 // clone is a world that goes its own way from here.
 func (w *world) clone() *world {
 	c := *w
-	c.leases, c.owners, c.members, c.counts = maps.Clone(w.leases), maps.Clone(w.owners), maps.Clone(w.members), map[string]int{}
+	c.leases, c.owners, c.marks, c.members, c.counts = maps.Clone(w.leases), maps.Clone(w.owners), maps.Clone(w.marks), maps.Clone(w.members), map[string]int{}
 	c.log = slices.Clip(w.log)
 	c.requests, c.late = slices.Clone(w.requests), slices.Clone(w.late)
 	c.nodes = nil
@@ -31,8 +31,9 @@ func (a *Agent) clone() *Agent {
 	view := *a.view
 	view.Members, view.Owners, view.Profiles = maps.Clone(a.view.Members), maps.Clone(a.view.Owners), maps.Clone(a.view.Profiles)
 	view.Moves, view.Drains, view.Backoffs = maps.Clone(a.view.Moves), maps.Clone(a.view.Drains), maps.Clone(a.view.Backoffs)
-	view.Reports, view.Load = maps.Clone(a.view.Reports), maps.Clone(a.view.Load)
+	view.Marks, view.Reports, view.Load = maps.Clone(a.view.Marks), maps.Clone(a.view.Reports), maps.Clone(a.view.Load)
 	c.view, c.over, c.effects, c.queue = &view, maps.Clone(a.over), nil, slices.Clone(a.queue)
+	c.beats, c.until = maps.Clone(a.beats), maps.Clone(a.until)
 	c.held, c.vacant = map[string]*Held{}, map[string]*vacancy{}
 	for name, h := range a.held {
 		other := *h
@@ -49,13 +50,13 @@ func (a *Agent) clone() *Agent {
 // are not the same: what a search loses by that it loses in depth alone.
 func (w *world) sum() uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, w.t, w.revision, w.leases, w.owners, w.members, len(w.log))
+	fmt.Fprint(h, w.t, w.revision, w.leases, w.owners, w.marks, w.members, len(w.log))
 	for _, q := range w.requests {
 		fmt.Fprint(h, q.node, q.life, q.sent, q.effect)
 	}
 	for _, n := range w.nodes {
 		a := n.agent
-		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue)
+		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.floor)
 		for _, name := range sorted(a.held) {
 			fmt.Fprint(h, *a.held[name])
 		}
@@ -111,9 +112,7 @@ func (w *world) steps() (all []step) {
 		all = append(all, step{true, func(w *world) { w.begin(i) }})
 	}
 	for id, l := range w.leases {
-		if l.dying {
-			all = append(all, step{false, func(w *world) { w.expire(id) }})
-		}
+		all = append(all, step{w.t < l.end, func(w *world) { w.expire(id) }})
 	}
 	return all
 }

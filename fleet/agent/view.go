@@ -8,6 +8,8 @@ type Member struct {
 	Capacity int               `json:"capacity,omitempty"` // how many profiles at most; 0: any number
 	Labels   map[string]string `json:"labels,omitempty"`
 	Version  string            `json:"version,omitempty"`
+	TTL      int64             `json:"ttl,omitempty"` // of its lease, in nanoseconds
+	Lease    int64             `json:"-"`             // that the key is on
 }
 
 // Owner is a claim.
@@ -15,6 +17,12 @@ type Owner struct {
 	Member string
 	Lease  int64
 	Fence  int64 // the key's create revision
+}
+
+// Mark is that a profile was claimed, and was not given back since: it stays when the claim
+// ends with its lease.
+type Mark struct {
+	Fence int64 // of the claim
 }
 
 // Profile is a declared one.
@@ -55,13 +63,14 @@ type Change struct {
 	Revision int64
 	Name     string // of the member or profile
 	Gone     bool
-	Value    any // *Member, *Owner, *Profile, *Move, *Drain, *Backoff or *Live; of what is gone, a nil one
+	Value    any // *Member, *Owner, *Mark, *Profile, *Move, *Drain, *Backoff or *Live; of what is gone, a nil one
 }
 
 // View is what etcd says of a fleet.
 type View struct {
 	Members  map[string]Member
 	Owners   map[string]Owner
+	Marks    map[string]Mark
 	Profiles map[string]Profile
 	Moves    map[string]Move
 	Drains   map[string]Drain
@@ -77,7 +86,7 @@ type View struct {
 // NewView is an empty one.
 func NewView() *View {
 	return &View{
-		Members: map[string]Member{}, Owners: map[string]Owner{}, Profiles: map[string]Profile{},
+		Members: map[string]Member{}, Owners: map[string]Owner{}, Marks: map[string]Mark{}, Profiles: map[string]Profile{},
 		Moves: map[string]Move{}, Drains: map[string]Drain{}, Backoffs: map[string]Backoff{}, Reports: map[string]Live{}, Load: map[string]int{},
 	}
 }
@@ -93,8 +102,10 @@ func (v *View) Take(changes []Change) {
 func (v *View) Apply(c Change) {
 	switch value := c.Value.(type) {
 	case *Member:
-		set(v.Members, c, value)
-		v.Epoch++
+		if before, had := v.Members[c.Name]; c.Gone || !had || !reflect.DeepEqual(before, *value) { // else it is a beat
+			set(v.Members, c, value)
+			v.Epoch++
+		}
 	case *Owner:
 		if before, ok := v.Owners[c.Name]; ok {
 			v.loads(before.Member, -1)
@@ -103,6 +114,8 @@ func (v *View) Apply(c Change) {
 		if !c.Gone {
 			v.loads(value.Member, +1)
 		}
+	case *Mark:
+		set(v.Marks, c, value)
 	case *Profile:
 		set(v.Profiles, c, value)
 	case *Move:
@@ -153,6 +166,7 @@ func (v *View) gone(whole []Change, revision int64) (out []Change) {
 	}
 	out = appendGone(out, v.Members, there, revision)
 	out = appendGone(out, v.Owners, there, revision)
+	out = appendGone(out, v.Marks, there, revision)
 	out = appendGone(out, v.Profiles, there, revision)
 	out = appendGone(out, v.Moves, there, revision)
 	out = appendGone(out, v.Drains, there, revision)

@@ -11,24 +11,26 @@ import (
 // world is a model of all that a fleet is beside its agents: etcd, the boxes, the clocks
 // and the network, each as bad as SAFETY.md allows it to be, and no worse.
 //
-//   - etcd ends a lease as soon as it may; while it ends one it may still say that it has
-//     renewed it.
+//   - etcd may end a lease at any time, much too early too, as a leader does that was paused
+//     and comes back.
 //   - A request may be carried out late, also when its sender has given up or died, twice,
 //     or never; an answer may be lost.
 //   - PID 1 ends a gateway as late as it may.
-//   - The clocks of boxes run at 99 to 101 % of etcd's.
+//   - The clocks of boxes run at rates that differ by 1 %.
 type world struct {
 	t        int64
 	revision int64
 	leases   map[int64]lease
 	lastID   int64
 	owners   map[string]Owner
+	marks    map[string]int64 // fence
 	members  map[string]int64 // lease
 	log      []Change
 	nodes    []*node
 	requests []request
 	late     []answer
 	rules    rules
+	calm     int // the higher the fewer faults
 	counts   map[string]int
 	failure  string
 }
@@ -36,12 +38,11 @@ type world struct {
 type lease struct {
 	member string
 	end    int64
-	dying  bool
 }
 
 type node struct {
 	name    string
-	rate    int64 // per cent
+	rate    int64 // in thousands
 	agent   *Agent
 	life    int // of the agent
 	heard   int // of the log
@@ -75,7 +76,8 @@ type rules struct {
 	noDeadline bool // PID 1 does not end gateways
 	revive     bool // PID 1 starts anew what has ended, when it is told a later deadline
 	anyTime    bool // PID 1 starts a gateway whose deadline has passed
-	claimAny   bool // a claim does not ask that the key is absent
+	claimAny   bool // a claim asks neither that the key is absent nor for the mark
+	markAny    bool // a claim does not compare the mark
 	sentLate   bool // a keep-alive is taken as sent when its answer comes
 	releaseAny bool // a release does not compare the fence
 	drift      bool // clocks that are 10 % slow
@@ -89,14 +91,14 @@ const (
 var names = []string{"alice", "bob"}
 
 func newWorld(members, profiles int, r rules) *world {
-	w := &world{leases: map[int64]lease{}, owners: map[string]Owner{}, members: map[string]int64{}, rules: r, counts: map[string]int{}, revision: 1}
+	w := &world{leases: map[int64]lease{}, owners: map[string]Owner{}, marks: map[string]int64{}, members: map[string]int64{}, rules: r, counts: map[string]int{}, revision: 1}
 	for _, name := range names[:profiles] {
 		w.put(Change{Name: name, Value: &Profile{Revision: w.revision + 1}})
 	}
 	for i := range members {
-		n := &node{name: fmt.Sprintf("m%d", i), rate: 99 + int64(i)%3, runs: map[string]run{}}
+		n := &node{name: fmt.Sprintf("m%d", i), rate: 995 + 5*(int64(i)%3), runs: map[string]run{}}
 		if r.drift {
-			n.rate = 90 + 10*(int64(i)%2)
+			n.rate = 900 + 100*(int64(i)%2)
 		}
 		w.nodes = append(w.nodes, n)
 		w.begin(i)
@@ -104,7 +106,7 @@ func newWorld(members, profiles int, r rules) *world {
 	return w
 }
 
-func (w *world) local(n *node) int64 { return 1_000*second + w.t*n.rate/100 }
+func (w *world) local(n *node) int64 { return 1_000*second + w.t*n.rate/1000 }
 
 func (w *world) put(c Change) {
 	w.revision++
@@ -153,12 +155,6 @@ func (w *world) record(n *node, e Effect) {
 // pass lets time pass: leases end, and so do gateways whose deadline is over.
 func (w *world) pass(by int64) {
 	w.t += by
-	for id, l := range w.leases {
-		if w.t >= l.end {
-			l.dying = true
-			w.leases[id] = l
-		}
-	}
 	for _, n := range w.nodes {
 		for name, r := range n.runs {
 			if !w.rules.noDeadline && w.local(n) > r.at+second {
@@ -188,11 +184,12 @@ func (w *world) expire(id int64) {
 	w.check()
 }
 
-// check holds the invariant: a gateway that may be alive has its claim.
+// check holds the invariant: while a gateway may be alive, nobody has a later claim of its
+// profile.
 func (w *world) check() {
 	for _, n := range w.nodes {
 		for name, r := range n.runs {
-			if o := w.owners[name]; o.Fence != r.fence && w.failure == "" {
+			if o := w.owners[name]; o.Fence > r.fence && w.failure == "" {
 				w.failure = fmt.Sprintf("at %d: %s runs %s under fence %d, and the claim is %+v", w.t/unit, n.name, name, r.fence, o)
 			}
 		}
@@ -265,7 +262,7 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 		w.lastID++
 		w.leases[w.lastID] = lease{member: n.name, end: w.t + testTTL}
 		w.members[n.name] = w.lastID
-		w.put(Change{Name: n.name, Value: &Member{}})
+		w.put(Change{Name: n.name, Value: &Member{Lease: w.lastID}})
 		in.Kind, in.Lease, in.TTL, in.Sent = Granted, w.lastID, testTTL, r.sent
 	case Renew:
 		l, ok := w.leases[e.Lease]
@@ -273,10 +270,9 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 			in.Kind = Expired
 			return in, true
 		}
-		if !l.dying {
-			l.end = w.t + testTTL
-			w.leases[e.Lease] = l
-		}
+		l.end = w.t + testTTL
+		w.leases[e.Lease] = l
+		w.put(Change{Name: l.member, Value: &Member{Lease: e.Lease}})
 		in.Kind, in.Sent = Renewed, r.sent
 	case Revoke:
 		if _, ok := w.leases[e.Lease]; ok {
@@ -285,17 +281,22 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 		return in, false
 	case Claim:
 		_, alive := w.leases[e.Lease]
-		if _, has := w.owners[e.Name]; !alive || has && !w.rules.claimAny {
+		in.Fence = 0
+		if _, has := w.owners[e.Name]; !alive || !w.rules.claimAny && (has || w.marks[e.Name] != e.Fence && !w.rules.markAny) {
 			in.Kind = Taken
 			return in, true
 		}
 		o := Owner{Member: n.name, Lease: e.Lease, Fence: w.revision + 1}
 		w.owners[e.Name] = o
+		w.marks[e.Name] = o.Fence
 		w.put(Change{Name: e.Name, Value: &o})
+		w.put(Change{Name: e.Name, Value: &Mark{o.Fence}})
 		in.Kind, in.Fence = Claimed, o.Fence
 	case Release:
 		if o, ok := w.owners[e.Name]; ok && (o.Fence == e.Fence || w.rules.releaseAny) {
 			delete(w.owners, e.Name)
+			delete(w.marks, e.Name)
+			w.put(Change{Name: e.Name, Gone: true, Value: (*Mark)(nil)})
 			w.put(Change{Name: e.Name, Gone: true, Value: (*Owner)(nil)})
 			w.counts["released"]++
 		}
@@ -354,14 +355,14 @@ func (w *world) act(r *rand.Rand, faults bool) {
 		}
 	case k < 88:
 		for _, id := range sortedIDs(w.leases) {
-			if w.leases[id].dying {
+			if w.t >= w.leases[id].end {
 				w.expire(id)
 			}
 		}
 	case !faults:
 		n.out, n.mute = false, false
 		w.thaw(i)
-	default:
+	case r.IntN(1+w.calm) == 0:
 		w.fault(r, i)
 	}
 }
@@ -466,6 +467,9 @@ func snapshot(v *View) (out []Change) {
 	for name, m := range v.Owners {
 		out = append(out, Change{Name: name, Value: &m})
 	}
+	for name, m := range v.Marks {
+		out = append(out, Change{Name: name, Value: &m})
+	}
 	for name, m := range v.Moves {
 		out = append(out, Change{Name: name, Value: &m})
 	}
@@ -517,13 +521,16 @@ func (w *world) fault(r *rand.Rand, i int) {
 	case k == 8 && len(name) > 0:
 		w.counts["changed"]++
 		w.put(Change{Name: name[r.IntN(len(name))], Value: &Profile{Revision: w.revision + 1}})
-	case k == 9: // a new leader: it counts each lease from the beginning
+	case k == 9 && r.IntN(6) > 0: // a new leader: it counts each lease from the beginning
 		w.counts["leader"]++
 		for id, l := range w.leases {
-			if !l.dying {
-				l.end = w.t + testTTL
-				w.leases[id] = l
-			}
+			l.end = w.t + testTTL
+			w.leases[id] = l
+		}
+	case k == 9: // a leader that was paused comes back, and ends what the next one has renewed
+		w.counts["old leader"]++
+		for _, id := range sortedIDs(w.leases) {
+			w.expire(id)
 		}
 	case k == 10 && len(n.runs) > 0: // its gateway ends
 		w.counts["crashed"]++

@@ -245,7 +245,7 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 		}
 	case agent.Claim:
 		in.Kind = agent.Claimed
-		switch in.Fence, err = m.Store.Claim(ctx, e.Name, m.Config.Agent.Member, e.Lease); {
+		switch in.Fence, err = m.Store.Claim(ctx, e.Name, m.Config.Agent.Member, e.Lease, e.Fence); {
 		case errors.Is(err, store.ErrTaken):
 			in.Kind = agent.Taken
 		case err != nil:

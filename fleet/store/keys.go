@@ -13,6 +13,7 @@ import (
 const (
 	members  = "members/"
 	owners   = "owners/"
+	marks    = "marks/"
 	profiles = "profiles/"
 	drains   = "drain/"
 	moves    = "moves/"
@@ -60,12 +61,14 @@ func (s *Store) decode(kv *mvccpb.KeyValue, gone bool) (c agent.Change, ok bool)
 	read := func(into any) bool { return gone || json.Unmarshal(kv.Value, into) == nil }
 	switch kind + "/" {
 	case members:
-		v := new(agent.Member)
+		v := &agent.Member{Lease: kv.Lease}
 		c.Value, ok = v, read(v)
 	case owners:
 		var o owner
 		ok = read(&o)
 		c.Value = &agent.Owner{Member: o.Member, Lease: kv.Lease, Fence: kv.CreateRevision}
+	case marks:
+		c.Value = &agent.Mark{Fence: kv.ModRevision}
 	case profiles:
 		var d declared
 		ok = read(&d)

@@ -118,7 +118,7 @@ func TestSecured(t *testing.T) {
 	a.must(err)
 	for round := range 3 {
 		a.must(s.Renew(t.Context(), "m", lease))
-		fence, err := s.Claim(t.Context(), "alice", "m", lease)
+		fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
 		a.must(err)
 		a.must(s.Release(t.Context(), "alice", fence))
 		await(t, seen, fence)

@@ -33,6 +33,7 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 		return 0, 0, fmt.Errorf("etcd is another cluster than before (%x, was %s); restart the agent", g.ResponseHeader.ClusterId, s.Cluster())
 	}
 	key := s.prefix + members + name
+	m.TTL = int64(ttl)
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(g.ID))).Commit()
 	switch {
@@ -45,14 +46,12 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 	return int64(g.ID), time.Duration(g.TTL) * time.Second, nil
 }
 
-// Renew sends a keep-alive, and returns nil if the lease has surely been renewed by etcd's
-// leader after Renew was called.
+// Renew sends a keep-alive, and a beat: it puts the member's key again, which all others
+// see. It returns nil if the session was surely there after Renew was called.
 //
-// A member of etcd that was held up may believe that it leads and say so, while another
-// one has ended the lease. So the term in which the keep-alive was taken must still be that
-// of a linearizable read that begins after the answer: a quorum has agreed to that read in
-// the same term, so there was no other leader in between. The read must find the member's
-// key on the lease.
+// The beat is what counts. It goes through etcd's log, so no member of etcd can take it that
+// leads no more, and it fails if the session has ended. The keep-alive only has etcd not end
+// the lease.
 func (s *Store) Renew(ctx context.Context, name string, lease int64) (err error) {
 	ctx, over := s.begin(ctx, s.renew)
 	defer over(&err)
@@ -65,16 +64,18 @@ func (s *Store) Renew(ctx context.Context, name string, lease int64) (err error)
 	case answer.TTL <= 0:
 		return ErrExpired
 	}
-	read, err := s.client.Get(ctx, s.prefix+members+name)
+	key := s.prefix + members + name
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
+		Then(clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
 	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return ErrExpired
 	case err != nil:
 		return fmt.Errorf("cannot confirm that the lease was renewed: %w", err)
-	case len(read.Kvs) == 0 || read.Kvs[0].Lease != lease:
-		return ErrExpired
-	case read.Header.ClusterId != s.cluster || answer.ResponseHeader.ClusterId != s.cluster:
+	case r.Header.ClusterId != s.cluster:
 		return fmt.Errorf("etcd is another cluster than before; restart the agent")
-	case read.Header.RaftTerm != answer.RaftTerm:
-		return fmt.Errorf("etcd's leader changed while the lease was renewed")
+	case !r.Succeeded:
+		return ErrExpired
 	}
 	return nil
 }
@@ -87,14 +88,15 @@ func (s *Store) Revoke(ctx context.Context, lease int64) {
 	_, err = s.client.Revoke(ctx, clientv3.LeaseID(lease))
 }
 
-// Claim makes a member the owner of a profile if it has none, and returns the fence.
-// ErrTaken says that it has one; any other error, that nobody knows.
-func (s *Store) Claim(ctx context.Context, name, member string, lease int64) (fence int64, err error) {
+// Claim makes a member the owner of a profile if it has none, and if the last claim that was
+// not given back had the fence of mark, 0: there is none. It returns the fence. ErrTaken says
+// that this is not so; any other error, that nobody knows.
+func (s *Store) Claim(ctx context.Context, name, member string, lease, mark int64) (fence int64, err error) {
 	ctx, over := s.begin(ctx, s.timeout)
 	defer over(&err)
-	key := s.prefix + owners + name
-	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-		Then(clientv3.OpPut(key, encode(owner{member}), clientv3.WithLease(clientv3.LeaseID(lease)))).
+	key, left := s.prefix+owners+name, s.prefix+marks+name
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.ModRevision(left), "=", mark)).
+		Then(clientv3.OpPut(left, ""), clientv3.OpPut(key, encode(owner{member}), clientv3.WithLease(clientv3.LeaseID(lease)))).
 		Else(clientv3.OpGet(key)).Commit()
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -123,12 +125,12 @@ func (s *Store) readBack(ctx context.Context, name string, lease int64, why erro
 	return 0, ErrTaken
 }
 
-// Release deletes a claim if it still has this fence. An error says that nobody knows.
+// Release deletes a claim, and its mark, if it still has this fence. An error says that nobody knows.
 func (s *Store) Release(ctx context.Context, name string, fence int64) (err error) {
 	ctx, over := s.begin(ctx, s.timeout)
 	defer over(&err)
 	key := s.prefix + owners + name
 	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", fence)).
-		Then(clientv3.OpDelete(key), clientv3.OpDelete(s.prefix+reports+name)).Commit()
+		Then(clientv3.OpDelete(s.prefix+marks+name), clientv3.OpDelete(key), clientv3.OpDelete(s.prefix+reports+name)).Commit()
 	return err
 }

@@ -18,7 +18,10 @@ var mutants = []struct{ rule, file, from, to string }{
 	{"R2: a clock may be 1 % slow", "session.go", "return s.sent + s.ttl - s.ttl/100", "return s.sent + s.ttl"},
 	{"R2: sent is when the keep-alive was sent", "session.go", "s.sent = max(s.sent, in.Sent)", "s.sent = a.now"},
 	{"R2: the deadline is that of the lease", "held.go", "e.Kind, e.At = Start, a.session.deadline(a)", "e.Kind, e.At = Start, a.now+a.session.ttl"},
-	{"R3: a keep-alive that is confirmed too late does not count", "session.go", "|| a.now >= s.end() {", "{"},
+	{"R3: what a session has left waits for its last beat", "claim.go", "from = max(from, a.floor, a.until[name])", "from = max(from, a.floor)"},
+	{"R3: by the time at which the beat came", "claim.go", "b.at+b.ttl)", "b.at)"},
+	{"R3: and for as long where the beats were not heard", "claim.go", "from = max(from, a.floor, a.until[name])", "from = max(from, a.until[name])"},
+	{"R3: also if changes were missed", "claim.go", "a.floor = a.now + longest", "a.floor = max(a.floor, longest)"},
 	{"R4: a session begins when the box is clear", "session.go", "if !a.surveyed || len(a.held) > 0 {", "if !a.surveyed {"},
 	{"R5: what was let go is never started again", "agent.go", "|| o.Fence <= a.over[name] {", "{"},
 	{"R5: nothing is released that was not stopped", "held.go", "	h.Why, h.release, h.restart = why, true, false\n	h.to(a, Stopping)", "	h.Why, h.release, h.restart = why, true, false\n	h.to(a, Releasing)"},
@@ -58,7 +61,7 @@ func TestMutants(t *testing.T) {
 			if err := os.WriteFile(file, overlay, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command("go", "test", "-vet=off", "-overlay", file, "-run", "RandomLives|Clear|Small", "..", "-walks", "12000").CombinedOutput()
+			out, err := exec.Command("go", "test", "-vet=off", "-overlay", file, "-run", "RandomLives|Clear|Small", "..", "-walks", "20000").CombinedOutput()
 			switch {
 			case err == nil:
 				t.Error("nothing finds it")

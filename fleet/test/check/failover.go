@@ -56,15 +56,16 @@ func took(f Fault, runs []Run, lease time.Duration) (time.Duration, bool) {
 	return time.Duration(runs[j].Start - f.From), true
 }
 
-// Margin is the shortest time for which a gateway was gone when the end of its claim
-// was seen: how near it came. One that had been frozen is reported elsewhere. False if no
+// Margin is the shortest time for which a gateway was gone when the next claim was seen:
+// how near it came. One that had been frozen is reported elsewhere. False if no
 // claim ended.
 func Margin(h History) (time.Duration, bool) {
 	var margins []time.Duration
 	for _, c := range h.Claims {
 		for _, r := range h.Runs {
-			if f, ok := r.fence(); ok && c.Till != 0 && f == c.Fence && r.Profile == c.Profile && r.Member == c.Member && !h.thawed(r.Member, r.Last) {
-				margins = append(margins, time.Duration(c.Till-r.Last))
+			next, succeeded := h.succeeded(c)
+			if f, ok := r.fence(); ok && succeeded && f == c.Fence && r.Profile == c.Profile && r.Member == c.Member && !h.thawed(r.Member, r.Last) {
+				margins = append(margins, time.Duration(next-r.Last))
 			}
 		}
 	}
@@ -93,7 +94,7 @@ func Summary(h History, found []Finding) string {
 		fmt.Fprintf(&b, "  %-44s %4d, median %5.1f s, worst %5.1f s\n", kind, len(t), t[len(t)/2].Seconds(), t[len(t)-1].Seconds())
 	}
 	if m, ok := Margin(h); ok {
-		fmt.Fprintf(&b, "the last gateway of a claim was gone %s before the claim, or longer\n", m.Round(time.Millisecond))
+		fmt.Fprintf(&b, "the last gateway of a claim was gone %s before the next claim, or longer\n", m.Round(time.Millisecond))
 	}
 	kinds := map[Kind]int{}
 	for _, f := range found {

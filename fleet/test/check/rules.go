@@ -58,8 +58,18 @@ func (h *History) fences(runs []Run) []Finding {
 	return all
 }
 
-// claimed finds runs without a claim, and those that were there when the claim was
-// gone. The end of a claim is seen late, never early: what is found is so.
+// succeeded is when the next claim of a profile was seen, which is not before it was made.
+func (h *History) succeeded(c Claim) (at int64, ok bool) {
+	for _, next := range h.Claims {
+		if next.Profile == c.Profile && next.Fence > c.Fence && (!ok || next.From < at) {
+			at, ok = next.From, true
+		}
+	}
+	return at, ok
+}
+
+// claimed finds runs without a claim, those that were there when the profile had another
+// one, and those that were there for more than a lease after their claim was gone.
 func (h *History) claimed(runs []Run) []Finding {
 	var all []Finding
 	for _, r := range runs {
@@ -72,7 +82,14 @@ func (h *History) claimed(runs []Run) []Finding {
 			continue
 		}
 		c := h.Claims[i]
-		if c.Till == 0 || r.Last <= c.Till {
+		if c.Till == 0 {
+			continue
+		}
+		end := c.Till + int64(h.Lease)
+		if next, ok := h.succeeded(c); ok {
+			end = min(end, next)
+		}
+		if r.Last <= end {
 			continue
 		}
 		kind := Outlived
