@@ -54,7 +54,7 @@ func (a *Agent) beat(m Member) {
 
 // vacated is told that an owner went. If it has not given the profile back its session has
 // ended, and what it started may run until its deadline, which is less than the lease's time
-// after its last beat (R9).
+// after its last beat (R3).
 func (a *Agent) vacated(name string, before Owner) {
 	b, heard := a.beats[before.Lease]
 	if !heard {
@@ -63,7 +63,7 @@ func (a *Agent) vacated(name string, before Owner) {
 	a.until[name] = max(a.until[name], b.at+b.ttl)
 }
 
-// missed is told that changes were not heard: any session may have ended just now (R9).
+// missed is told that changes were not heard: any session may have ended just now (R3).
 func (a *Agent) missed() {
 	longest := a.config.TTL
 	for _, m := range a.view.Members {

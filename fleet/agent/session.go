@@ -3,7 +3,7 @@ package agent
 // session is the lease of a member. The zero value is none.
 //
 // Invariant: if lease is not 0, others claim nothing that it has before sent+ttl, by their
-// clocks (R9).
+// clocks (R3).
 type session struct {
 	lease   int64
 	ttl     int64

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,5 +61,82 @@ func TestVersions(t *testing.T) {
 		if err := checkVersion("http://etcd:2379", version); (err == nil) != good || err != nil && !Wrong(err) {
 			t.Errorf("etcd %s: %v", version, err)
 		}
+	}
+}
+
+// The changes are told in order and without a gap, also over the loss of etcd's leader, and as
+// a whole only at first and where etcd has compacted what was missed. The keys of a lease go
+// together, and a claim that did not hear of the one before is refused.
+func TestWatch(t *testing.T) {
+	c := cluster.Start(t, 3)
+	s, err := Open(t.Context(), Config{Fleet: "f", Endpoints: c.Endpoints(), Lease: 8 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	view, wholes := agent.NewView(), atomic.Int32{}
+	heard := make(chan []agent.Change, 1000)
+	go s.Watch(t.Context(), func(changes []agent.Change, whole bool, _ int64) {
+		if whole {
+			wholes.Add(1)
+		}
+		heard <- changes
+	}, func(error) {})
+	until := func(what string, is func() bool) {
+		t.Helper()
+		late := time.After(60 * time.Second)
+		for !is() {
+			select {
+			case changes := <-heard:
+				view.Take(changes)
+			case <-time.After(200 * time.Millisecond): // is() may ask for what failed
+			case <-late:
+				t.Fatalf("not heard: %s; %+v", what, view)
+			}
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease, _, err := s.Grant(t.Context(), "m", agent.Member{Weight: 2}, 60*time.Second)
+	must(err)
+	fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
+	must(err)
+	until("the claim", func() bool { return view.Owners["alice"].Fence == fence && view.Marks["alice"].Fence == fence })
+	must(s.Renew(t.Context(), "m", lease))
+	if m := view.Members["m"]; m.Weight != 2 || m.Lease != lease || m.TTL != int64(60*time.Second) {
+		t.Errorf("the member is %+v after a beat", m)
+	}
+	leader, err := c.Leader(t.Context())
+	must(err)
+	must(leader.Pause())
+	until("a change under the next leader", func() bool {
+		_, _, _ = s.Declare(t.Context(), "bob", "{}", 0) // which fails while there is none
+		_, there := view.Profiles["bob"]
+		return there
+	})
+	must(leader.Resume())
+	s.Revoke(t.Context(), lease)
+	until("the end of the session", func() bool { _, there := view.Members["m"]; return !there })
+	if _, there := view.Owners["alice"]; there {
+		until("the end of the claim", func() bool { _, there := view.Owners["alice"]; return !there })
+	}
+	if err := s.Renew(t.Context(), "m", lease); !errors.Is(err, ErrExpired) {
+		t.Errorf("the beat of a session that has ended: %v", err)
+	}
+	next, _, err := s.Grant(t.Context(), "n", agent.Member{}, 60*time.Second)
+	must(err)
+	if _, err := s.Claim(t.Context(), "alice", "n", next, 0); !errors.Is(err, ErrTaken) {
+		t.Errorf("a claim that has not heard of the one before: %v", err)
+	}
+	again, err := s.Claim(t.Context(), "alice", "n", next, view.Marks["alice"].Fence)
+	must(err)
+	must(s.Release(t.Context(), "alice", again))
+	until("the release", func() bool { _, left := view.Marks["alice"]; return !left && view.Owners["alice"].Fence == 0 })
+	if n := wholes.Load(); n != 1 {
+		t.Errorf("all was read %d times", n)
 	}
 }

@@ -41,15 +41,22 @@ func (s *Store) Whole(ctx context.Context) (all []agent.Change, revision int64, 
 }
 
 // Watch tells each all keys as they are, and then every change in order, until ctx is done.
-// What it could not follow it reads anew as a whole. trouble is told why, nil when it is
+// Where a connection ended, or etcd had no leader, it goes on after the last change that it
+// has told; where etcd has that no more it reads all anew. trouble is told why, nil when it is
 // over.
 func (s *Store) Watch(ctx context.Context, each func(changes []agent.Change, whole bool, revision int64), trouble func(error)) {
+	last := int64(0) // what each was told is of this revision; 0: it is to be told all
 	for ctx.Err() == nil {
-		all, revision, err := s.Whole(ctx)
+		var err error
+		if last == 0 {
+			var all []agent.Change
+			if all, last, err = s.Whole(ctx); err == nil {
+				trouble(nil)
+				each(all, true, last)
+			}
+		}
 		if err == nil {
-			trouble(nil)
-			each(all, true, revision)
-			err = s.follow(ctx, revision, each, trouble)
+			last, err = s.follow(ctx, last, each, trouble)
 		}
 		if ctx.Err() != nil {
 			return
@@ -62,25 +69,29 @@ func (s *Store) Watch(ctx context.Context, each func(changes []agent.Change, who
 	}
 }
 
-// follow tells each what changes after a revision, until it cannot. The client goes on by
-// itself where a connection ends; it cannot where what it needs was compacted.
-func (s *Store) follow(ctx context.Context, revision int64, each func([]agent.Change, bool, int64), trouble func(error)) error {
+// follow tells each what changes after a revision, until it cannot, and returns of which
+// revision the last change was; 0: etcd has what follows no more.
+func (s *Store) follow(ctx context.Context, last int64, each func([]agent.Change, bool, int64), trouble func(error)) (int64, error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for r := range s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1), clientv3.WithFragment()) {
+	for r := range s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(last+1), clientv3.WithFragment()) {
+		if r.CompactRevision != 0 {
+			last = 0
+		}
 		if err := r.Err(); err != nil {
-			return fmt.Errorf("cannot follow the changes: %w", err)
+			return last, fmt.Errorf("cannot follow the changes: %w", err)
 		}
 		var changes []agent.Change
 		for _, e := range r.Events {
 			if c, ok := s.decode(e.Kv, e.Type == mvccpb.DELETE); ok {
 				changes = append(changes, c)
 			}
+			last = e.Kv.ModRevision
 		}
 		if len(changes) > 0 {
 			trouble(nil)
-			each(changes, false, r.Header.Revision)
+			each(changes, false, last)
 		}
 	}
-	return errors.New("cannot follow the changes: the watch has ended")
+	return last, errors.New("cannot follow the changes: the watch has ended")
 }
