@@ -7,6 +7,7 @@ package metrics
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -102,52 +103,48 @@ func known(b *bool) (float64, bool) {
 
 // Write writes a snapshot in a format.
 func Write(to io.Writer, format string, s Snapshot) error {
-	w := &writer{out: bufio.NewWriterSize(to, 64<<10), open: format == OpenMetrics}
-	w.head("rlminit_info", "gauge", "", "The rlminit that answers.")
-	w.sample("rlminit_info", label("version", s.Version), 1)
+	w := &writer{Text: NewText(to, format)}
+	w.Head("rlminit_info", "gauge", "", "The rlminit that answers.")
+	w.Sample(Label("version", s.Version), 1)
 
 	counts := map[string]int{}
 	for _, service := range s.Services {
 		if service.Type != "tier" {
 			counts[service.State]++
-			w.labels = append(w.labels, label("service", service.Name)+","+label("profile", text(service.Profile)))
+			w.labels = append(w.labels, Label("service", service.Name)+","+Label("profile", text(service.Profile)))
 		} else {
 			w.labels = append(w.labels, "")
 		}
 	}
-	w.head("rlminit_services", "gauge", "", "Services by state.")
+	w.Head("rlminit_services", "gauge", "", "Services by state.")
 	for _, state := range states {
-		w.sample("rlminit_services", label("state", state), float64(counts[state]))
+		w.Sample(Label("state", state), float64(counts[state]))
 	}
 	for _, f := range families {
-		w.head(f.name, f.kind, f.unit, f.help)
-		name := w.sampleName(f.name, f.kind)
+		w.Head(f.name, f.kind, f.unit, f.help)
 		for i := range s.Services {
 			if value, ok := f.value(&s.Services[i]); ok && w.labels[i] != "" {
-				w.sample(name, w.labels[i], value)
+				w.Sample(w.labels[i], value)
 			}
 		}
 	}
 	w.counts(s)
 	w.tiers(s.Services)
-	if w.open {
-		w.out.WriteString("# EOF\n")
-	}
-	return w.out.Flush()
+	return w.End()
 }
 
 // tiers are rlminit's own processes.
 func (w *writer) tiers(services []control.Service) {
-	w.head("rlminit_process_memory_bytes", "gauge", "bytes", "Resident memory of rlminit's own processes.")
+	w.Head("rlminit_process_memory_bytes", "gauge", "bytes", "Resident memory of rlminit's own processes.")
 	for _, s := range services {
 		if s.Type == "tier" && s.Usage != nil {
-			w.sample("rlminit_process_memory_bytes", label("process", s.Name), float64(s.Usage.MemoryBytes))
+			w.Sample(Label("process", s.Name), float64(s.Usage.MemoryBytes))
 		}
 	}
-	w.head("rlminit_process_cpu_seconds", "counter", "seconds", "CPU time of rlminit's own processes.")
+	w.Head("rlminit_process_cpu_seconds", "counter", "seconds", "CPU time of rlminit's own processes.")
 	for _, s := range services {
 		if s.Type == "tier" && s.Usage != nil {
-			w.sample(w.sampleName("rlminit_process_cpu_seconds", "counter"), label("process", s.Name), s.Usage.CPUS)
+			w.Sample(Label("process", s.Name), s.Usage.CPUS)
 		}
 	}
 }
@@ -159,48 +156,76 @@ func text(s *string) string {
 	return *s
 }
 
-// writer writes one of the two formats. They differ in the names of counters,
-// in units, and in the end.
+// writer writes a snapshot.
 type writer struct {
-	out    *bufio.Writer
-	open   bool
-	line   []byte
+	*Text
 	labels []string // of each of the snapshot's services; "": it is a tier
 }
 
-// sampleName is what the samples of a family are called.
-func (w *writer) sampleName(name, kind string) string {
+// Text writes one of the two formats. They differ in the names of counters, in units, and
+// in the end.
+type Text struct {
+	out    *bufio.Writer
+	open   bool
+	family string // what the samples of the family are called that has begun
+	line   []byte
+}
+
+// NewText is a text that begins, of a format that Accepted returns.
+func NewText(to io.Writer, format string) *Text {
+	return &Text{out: bufio.NewWriterSize(to, 64<<10), open: format == OpenMetrics}
+}
+
+// End ends it.
+func (t *Text) End() error {
+	if t.open {
+		t.out.WriteString("# EOF\n")
+	}
+	return t.out.Flush()
+}
+
+// Head begins a family. The unit is the end of its name, if that is one.
+func (t *Text) Head(name, kind, unit, help string) {
+	t.family = name
 	if kind == "counter" {
-		return name + "_total"
+		t.family += "_total"
 	}
-	return name
+	if !t.open {
+		name = t.family // there a family has the name of its samples
+	}
+	fmt.Fprintf(t.out, "# TYPE %s %s\n", name, kind)
+	if t.open && unit != "" {
+		fmt.Fprintf(t.out, "# UNIT %s %s\n", name, unit)
+	}
+	fmt.Fprintf(t.out, "# HELP %s %s\n", name, help)
 }
 
-func (w *writer) head(name, kind, unit, help string) {
-	if !w.open {
-		name = w.sampleName(name, kind) // there a family has the name of its samples
-	}
-	w.line = append(append(append(append(append(w.line[:0], "# TYPE "...), name...), ' '), kind...), '\n')
-	if w.open && unit != "" {
-		w.line = append(append(append(append(append(w.line, "# UNIT "...), name...), ' '), unit...), '\n')
-	}
-	w.line = append(append(append(append(append(w.line, "# HELP "...), name...), ' '), help...), '\n')
-	w.out.Write(w.line)
+// One writes a family with one sample.
+func (t *Text) One(name, kind, unit, help string, value float64) {
+	t.Head(name, kind, unit, help)
+	t.Sample("", value)
 }
 
-// sample writes one value with its labels.
-func (w *writer) sample(name, labels string, value float64) {
-	w.line = append(w.line[:0], name...)
+// Sample writes one value of the family, with its labels.
+func (t *Text) Sample(labels string, value float64) { t.sample("", labels, value) }
+
+// Sum writes what a summary is of: how many, and all together.
+func (t *Text) Sum(labels string, count, sum float64) {
+	t.sample("_count", labels, count)
+	t.sample("_sum", labels, sum)
+}
+
+func (t *Text) sample(suffix, labels string, value float64) {
+	t.line = append(append(t.line[:0], t.family...), suffix...)
 	if labels != "" {
-		w.line = append(append(append(w.line, '{'), labels...), '}')
+		t.line = append(append(append(t.line, '{'), labels...), '}')
 	}
-	w.line = append(w.line, ' ')
-	w.line = append(strconv.AppendFloat(w.line, value, 'g', -1, 64), '\n')
-	w.out.Write(w.line)
+	t.line = strconv.AppendFloat(append(t.line, ' '), value, 'g', -1, 64)
+	t.out.Write(append(t.line, '\n'))
 }
 
-// label is one of a sample's labels.
-func label(name, value string) string { return name + `="` + escape(value) + `"` }
+// Label is one of a sample's labels.
+func Label(name, value string) string { return name + `="` + escape(value) + `"` }
 
 // escape is a label's value as the formats want it.
 func escape(value string) string {

@@ -40,8 +40,13 @@ func Serve(listener net.Listener, snapshot func() (Snapshot, error)) error {
 		w.Header().Set("Content-Type", format)
 		Write(w, format, s) // a scraper that goes away has nobody to be told
 	})
+	return Answer(listener, mux)
+}
+
+// Answer has a handler answer scrapes and their like, within the bounds.
+func Answer(listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
-		Handler: mux, ReadTimeout: scrapeTime, WriteTimeout: scrapeTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: handler, ReadTimeout: scrapeTime, WriteTimeout: scrapeTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
 	return server.Serve(&limited{Listener: listener})
