@@ -69,6 +69,16 @@ func (v *View) Rank(name, member string) int {
 	return rank
 }
 
+// Taken tells whether any member would take a profile.
+func (v *View) Taken(name string) bool {
+	for member := range v.Members {
+		if v.takes(member, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // takes tells whether a member would take a profile.
 func (v *View) takes(member, name string) bool { return v.Why(member, name) == "" }
 

@@ -28,11 +28,7 @@ func (w *world) clone() *world {
 
 func (a *Agent) clone() *Agent {
 	c := *a
-	view := *a.view
-	view.Members, view.Owners, view.Profiles = maps.Clone(a.view.Members), maps.Clone(a.view.Owners), maps.Clone(a.view.Profiles)
-	view.Moves, view.Drains, view.Backoffs = maps.Clone(a.view.Moves), maps.Clone(a.view.Drains), maps.Clone(a.view.Backoffs)
-	view.Marks, view.Reports, view.Load = maps.Clone(a.view.Marks), maps.Clone(a.view.Reports), maps.Clone(a.view.Load)
-	c.view, c.over, c.effects, c.queue = &view, maps.Clone(a.over), nil, slices.Clone(a.queue)
+	c.view, c.over, c.effects, c.queue = a.view.Clone(), maps.Clone(a.over), nil, slices.Clone(a.queue)
 	c.beats, c.until = maps.Clone(a.beats), maps.Clone(a.until)
 	c.held, c.vacant = map[string]*Held{}, map[string]*vacancy{}
 	for name, h := range a.held {

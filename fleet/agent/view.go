@@ -1,6 +1,9 @@
 package agent
 
-import "reflect"
+import (
+	"maps"
+	"reflect"
+)
 
 // Member is one of the fleet, as it says itself.
 type Member struct {
@@ -88,6 +91,15 @@ func NewView() *View {
 	return &View{
 		Members: map[string]Member{}, Owners: map[string]Owner{}, Marks: map[string]Mark{}, Profiles: map[string]Profile{},
 		Moves: map[string]Move{}, Drains: map[string]Drain{}, Backoffs: map[string]Backoff{}, Reports: map[string]Live{}, Load: map[string]int{},
+	}
+}
+
+// Clone is a copy that does not change any more.
+func (v *View) Clone() *View {
+	return &View{
+		Members: maps.Clone(v.Members), Owners: maps.Clone(v.Owners), Marks: maps.Clone(v.Marks), Profiles: maps.Clone(v.Profiles),
+		Moves: maps.Clone(v.Moves), Drains: maps.Clone(v.Drains), Backoffs: maps.Clone(v.Backoffs), Reports: maps.Clone(v.Reports),
+		Load: maps.Clone(v.Load), Epoch: v.Epoch,
 	}
 }
 

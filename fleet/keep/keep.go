@@ -43,63 +43,65 @@ type mark struct {
 }
 
 // Restore puts the current data of a profile in place, unless what is there was used under
-// a claim that is as new. The gateway does not run.
-func (k *Keeper) Restore(ctx context.Context, name string, fence int64) error {
+// a claim that is as new. It returns how many bytes it has read of the bucket. The gateway
+// does not run.
+func (k *Keeper) Restore(ctx context.Context, name string, fence int64) (bytes int64, err error) {
 	dir, err := k.dir(ctx, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	text, err := k.Store.Manifest(ctx, name)
 	if err != nil {
-		return fmt.Errorf("cannot ask etcd for its data: %w", err)
+		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
 	}
 	if text != "" {
 		m, err := data.ParseManifest([]byte(text))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		have, err := readMark(dir)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if have.Cluster != m.Cluster || have.Fence < m.Fence {
 			if err := k.Data.Restore(ctx, m, dir, nil); err != nil {
-				return err
+				return 0, err
 			}
 			if _, err := k.Client.Reload(ctx, control.Reload{Names: []string{name}}); err != nil {
-				return err
+				return 0, err
 			}
+			bytes = m.Stored
 		}
 	}
-	return writeMark(dir, mark{k.Store.Cluster(), fence})
+	return bytes, writeMark(dir, mark{k.Store.Cluster(), fence})
 }
 
 // Save saves the data of a profile, and has etcd name it as the current one, if the claim
-// is still there.
-func (k *Keeper) Save(ctx context.Context, name string, fence int64) error {
+// is still there. It returns how many bytes it has written into the bucket.
+func (k *Keeper) Save(ctx context.Context, name string, fence int64) (bytes int64, err error) {
 	dir, err := k.dir(ctx, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()}, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	text, err := m.Encode()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ok, err := k.Store.SetManifest(ctx, name, fence, string(text))
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case !ok:
-		return errors.New("its claim is gone")
+		return 0, errors.New("its claim is gone")
 	}
 	if err := k.Data.Collect(ctx, name, m); err != nil {
-		return fmt.Errorf("its data is saved, and what is older cannot be dropped: %w", err)
+		return 0, fmt.Errorf("its data is saved, and what is older cannot be dropped: %w", err)
 	}
-	return nil
+	return m.Stored, nil
 }
 
 // next numbers the saves, over restarts of the agent too.

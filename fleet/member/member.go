@@ -15,6 +15,7 @@ import (
 
 	"rlminit/fleet/agent"
 	"rlminit/fleet/local"
+	"rlminit/fleet/status"
 	"rlminit/fleet/store"
 )
 
@@ -31,9 +32,9 @@ type Box interface {
 // Data keeps the profiles' data outside of the box; nil: nothing does.
 type Data interface {
 	// Restore puts the current data of a profile in place, if there is any newer than what
-	// is there.
-	Restore(ctx context.Context, name string, fence int64) error
-	Save(ctx context.Context, name string, fence int64) error
+	// is there. It returns how many bytes were read; 0: nothing was to be restored.
+	Restore(ctx context.Context, name string, fence int64) (bytes int64, err error)
+	Save(ctx context.Context, name string, fence int64) (bytes int64, err error)
 }
 
 // Config is all that a member needs.
@@ -46,6 +47,7 @@ type Config struct {
 	Box    Box
 	Data   Data
 	Log    *log.Logger
+	Listen string        // where it tells how the fleet is, ADDRESS:PORT or unix:PATH; "": nowhere
 	Poll   time.Duration // how often the box is asked how its gateways are; 0: 2 s, or a fifth of a lease that is shorter than 10 s
 
 	// Release: before it ends it stops all that it has, stores the data, and gives the
@@ -65,6 +67,12 @@ type Member struct {
 	box    chan struct{} // a place for each request to the box
 	saving map[string]bool
 	told   sync.WaitGroup // effects that are carried out
+
+	asks     chan chan<- status.Snapshot // who asks what the member knows
+	revision int64
+	trouble  string // why the session is not renewed
+	counts   status.Counts
+	moving   sync.Mutex // of what counts has of data
 }
 
 // Run runs a member until ctx is done. Without Release it leaves everything as it is: what
@@ -84,14 +92,17 @@ func Run(ctx context.Context, c Config) error {
 	m := &Member{
 		Config: c, agent: agent.New(c.Agent, nil), memory: memory,
 		inputs: make(chan agent.Input, 1024), box: make(chan struct{}, parallel), saving: map[string]bool{},
+		asks: make(chan chan<- status.Snapshot),
 	}
+	m.counts.Data = c.Data != nil
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	go c.Store.Watch(ctx, func(changes []agent.Change, whole bool, revision int64) {
 		m.send(ctx, agent.Input{Kind: agent.Changed, Changes: changes, Whole: whole, Revision: revision})
-	}, m.trouble())
+	}, m.followed())
 	go m.poll(ctx)
+	defer m.serve()()
 	left := memory.read(c.Fleet, c.Agent.Member)
 	m.step(ctx, agent.Input{Kind: agent.Began, Lease: left.Lease, TTL: left.TTL, Sent: left.Sent})
 	return m.loop(ctx, asked)
@@ -114,6 +125,9 @@ func (m *Member) loop(ctx context.Context, asked <-chan struct{}) error {
 			return fmt.Errorf("cannot give all claims back within %s: %d are left, until the lease ends", m.Release, len(m.agent.Held()))
 		case in := <-m.inputs:
 			m.step(ctx, in)
+		case ask := <-m.asks:
+			ask <- m.snapshot()
+			continue
 		case <-timer.C:
 			m.step(ctx, agent.Input{Kind: agent.Tick})
 		}
@@ -137,6 +151,7 @@ func (m *Member) step(ctx context.Context, in agent.Input) {
 	in.Now = boottime()
 	effects := m.agent.Step(in)
 	m.remember()
+	m.note(in)
 	for _, e := range effects {
 		switch e.Kind {
 		case agent.Say:
@@ -168,8 +183,8 @@ func (m *Member) remember() {
 	}
 }
 
-// trouble says that the changes cannot be followed, once, and that they can again.
-func (m *Member) trouble() func(error) {
+// followed says that the changes cannot be followed, once, and that they can again.
+func (m *Member) followed() func(error) {
 	said := false
 	return func(err error) {
 		switch {
@@ -320,7 +335,7 @@ func (m *Member) askBox(ctx context.Context, e agent.Effect, in *agent.Input) bo
 	case agent.Save:
 		in.Kind = agent.Saved
 		if m.Data != nil {
-			if err = m.Data.Save(ctx, e.Name, e.Fence); err != nil {
+			if err = m.transfer(ctx, e, &m.counts.Saves, m.Data.Save); err != nil {
 				in.Failed, in.Text = true, err.Error()
 			}
 		}
@@ -336,7 +351,7 @@ func (m *Member) prepare(ctx context.Context, e agent.Effect) error {
 	if m.Data == nil || !e.Restore {
 		return nil
 	}
-	if err := m.Data.Restore(ctx, e.Name, e.Fence); err != nil {
+	if err := m.transfer(ctx, e, &m.counts.Restores, m.Data.Restore); err != nil {
 		return fmt.Errorf("cannot restore its data: %w", err)
 	}
 	return m.Box.Prepare(ctx, e.Name, e.Profile) // for its profile.yaml is that of its data now

@@ -130,6 +130,8 @@ type fleet struct {
 	cancels map[string]func()
 	lease   time.Duration
 	release time.Duration
+	listen  map[string]string // of members, by name
+	data    Data
 }
 
 const lease = 4 * time.Second
@@ -180,12 +182,13 @@ func (f *fleet) run(name, dir string) {
 		<-done
 		st.Close()
 	})
+	c := Config{
+		Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Member: agent.Member{Weight: 1}, Dir: dir, Store: st,
+		Box: f.boxes[name], Data: f.data, Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: 200 * time.Millisecond, Release: f.release, Listen: f.listen[name],
+	}
 	go func() {
 		defer close(done)
-		if err := Run(ctx, Config{
-			Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Dir: dir, Store: st,
-			Box: f.boxes[name], Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: 200 * time.Millisecond, Release: f.release,
-		}); err != nil {
+		if err := Run(ctx, c); err != nil {
 			f.t.Error(err)
 		}
 	}()

@@ -57,6 +57,21 @@ type Store struct {
 	mutex     sync.Mutex
 	endpoints []string
 	at        int
+	asked     Asked
+}
+
+// Asked is what was asked of etcd, and how long it took. What has failed has had no answer,
+// or one that the request could not be carried out.
+type Asked struct {
+	Requests, Failed int64
+	Took             time.Duration
+}
+
+// Asked is all requests so far, but for the watch of changes.
+func (s *Store) Asked() Asked {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.asked
 }
 
 // begin bounds a request to etcd. over is called with what came of it.
@@ -65,11 +80,17 @@ func (s *Store) begin(ctx context.Context, within time.Duration) (bounded contex
 	s.mutex.Lock()
 	asked := s.at
 	s.mutex.Unlock()
+	begun := time.Now()
 	return bounded, func(err *error) {
+		failed := *err != nil && ctx.Err() == nil && !errors.Is(*err, ErrTaken) && !errors.Is(*err, ErrExpired)
 		silent := *err != nil && (bounded.Err() != nil || unavailable(*err)) && ctx.Err() == nil
 		cancel()
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
+		s.asked.Requests, s.asked.Took = s.asked.Requests+1, s.asked.Took+time.Since(begun)
+		if failed {
+			s.asked.Failed++
+		}
 		if silent && s.at == asked && len(s.endpoints) > 1 { // else another request has moved on already
 			s.at = (s.at + 1) % len(s.endpoints)
 			s.client.SetEndpoints(s.endpoints[s.at])

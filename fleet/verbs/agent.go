@@ -55,7 +55,7 @@ func runAgent(ctx context.Context, o *options) error {
 	c := member.Config{
 		Fleet: s.Store.Fleet, Agent: s.agent(), Dir: s.dir(), Store: st, Log: logger,
 		Member: agent.Member{Weight: s.Weight, Capacity: s.Capacity, Labels: s.Labels, Version: version},
-		Box:    &local.Box{Client: control.Open()}, Release: s.Release,
+		Box:    &local.Box{Client: control.Open()}, Release: s.Release, Listen: s.Listen,
 	}
 	if s.Bucket != "" {
 		bucket, err := data.Open(ctx, s.Bucket)

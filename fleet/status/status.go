@@ -1,0 +1,115 @@
+// Package status is what people and monitoring are told of a fleet: which profiles and
+// members there are and how they are, as lists and as metrics. It is a pure function of
+// what it is given.
+package status
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"rlminit/fleet/agent"
+)
+
+// Profile is one element of `fleet status --json`, and of GET /status.
+type Profile struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`           // running, starting, waiting, stopped
+	Owner  string `json:"owner,omitempty"` // the member
+	Fence  int64  `json:"fence,omitempty"`
+	MoveTo string `json:"move_to,omitempty"`
+	Failed int    `json:"failed,omitempty"` // how often in a row it could not be started
+	Why    string `json:"why,omitempty"`
+}
+
+// Member is one element of `fleet members --json`, and of GET /members.
+type Member struct {
+	Name     string            `json:"name"`
+	State    string            `json:"state"` // live, drained, gone
+	Profiles int               `json:"profiles"`
+	Weight   float64           `json:"weight"`
+	Capacity int               `json:"capacity,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Version  string            `json:"version,omitempty"`
+}
+
+// Profiles is all that are declared.
+func Profiles(v *agent.View) []Profile {
+	all := []Profile{}
+	for _, name := range slices.Sorted(maps.Keys(v.Profiles)) {
+		owner := v.Owners[name]
+		s := Profile{Name: name, State: stateOf(v, name), Owner: owner.Member, Fence: owner.Fence, MoveTo: v.Moves[name].To, Failed: v.Backoffs[name].Count}
+		s.Why = strings.Join(reasons(v, name), "; ")
+		all = append(all, s)
+	}
+	return all
+}
+
+func stateOf(v *agent.View, name string) string {
+	_, owned := v.Owners[name]
+	switch {
+	case owned && v.Runs(name):
+		return "running"
+	case owned:
+		return "starting"
+	case v.Profiles[name].Stopped:
+		return "stopped"
+	}
+	return "waiting"
+}
+
+// reasons is what is to be said of a profile that is not as it should be.
+func reasons(v *agent.View, name string) (out []string) {
+	p := v.Profiles[name]
+	owner, owned := v.Owners[name]
+	if to, ok := v.Moves[name]; ok && to.To != owner.Member {
+		if why := v.Why(to.To, name); why != "" {
+			out = append(out, fmt.Sprintf("it cannot move to %s: %s", to.To, why))
+		} else {
+			out = append(out, "it moves to "+to.To)
+		}
+	}
+	if b, ok := v.Backoffs[name]; ok {
+		out = append(out, fmt.Sprintf("it could not be started at %s (%d in a row): %s", b.Member, b.Count, b.Text))
+	}
+	switch {
+	case owned && p.Stopped:
+		out = append(out, "it is being stopped")
+	case !owned && !p.Stopped:
+		if order := v.Place(name); len(order) == 0 {
+			out = append(out, "no member takes it")
+		} else {
+			out = append(out, "the next to claim it is "+order[0])
+		}
+	}
+	return out
+}
+
+// Members is all members that are there, drained, or have claims yet.
+func Members(v *agent.View) []Member {
+	names := map[string]bool{}
+	for name := range v.Members {
+		names[name] = true
+	}
+	for name := range v.Drains {
+		names[name] = true
+	}
+	for name := range v.Load {
+		names[name] = true
+	}
+	all := []Member{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		m, live := v.Members[name]
+		s := Member{Name: name, State: "live", Profiles: v.Load[name], Weight: m.Weight, Capacity: m.Capacity, Labels: m.Labels, Version: m.Version}
+		_, drained := v.Drains[name]
+		switch {
+		case !live:
+			s.State = "gone"
+		case drained:
+			s.State = "drained"
+		}
+		all = append(all, s)
+	}
+	return all
+}
