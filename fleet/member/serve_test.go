@@ -137,7 +137,7 @@ func TestServe(t *testing.T) {
 	f.must(f.store.Drain(t.Context(), "m0", n))
 	f.eventually("m0 is empty", n, func(_, at string) bool { return at == "m1" })
 	drained := map[string]float64{
-		`rlminit_fleet_claims{phase="running"}`: 0, `rlminit_fleet_members{state="drained"}`: 1, `rlminit_fleet_members{state="live"}`: 1,
+		`rlminit_fleet_claims{phase="running"}`: 0, `rlminit_fleet_profiles{state="running"}`: n, `rlminit_fleet_members{state="drained"}`: 1, `rlminit_fleet_members{state="live"}`: 1,
 		"rlminit_fleet_data_save_seconds_count": own, "rlminit_fleet_data_saved_bytes_total": 1000 * own, "rlminit_fleet_data_restore_failures_total": 0,
 	}
 	if have = m0.until("m0 has none", drained); own > 0 && have["rlminit_fleet_data_last_save_timestamp_seconds"] < float64(time.Now().Add(-time.Hour).Unix()) {

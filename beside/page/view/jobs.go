@@ -1,10 +1,8 @@
 package view
 
 import (
-	"bytes"
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +78,14 @@ type jobsBody struct {
 	More      int
 }
 
-func (p *Pages) askJobs(ctx context.Context, services []control.Service) (b jobsBody, err error) {
+// askJobs asks for jobs, and for services too if it is not known how they are.
+func (p *Pages) askJobs(ctx context.Context, now *live.State) (b jobsBody, err error) {
+	if now == nil {
+		now = &live.State{}
+		if now.Services, err = p.ask.Services(ctx); err != nil {
+			return b, err
+		}
+	}
 	all, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) ([]control.Job, error) { return c.Jobs(ctx) })
 	if err != nil {
 		return b, err
@@ -92,43 +97,6 @@ func (p *Pages) askJobs(ctx context.Context, services []control.Service) (b jobs
 		one.Cancel = p.allow >= Operate && j.Ended == nil && !strings.ContainsAny(j.Job, "/.")
 		b.Jobs = append(b.Jobs, one)
 	}
-	b.Schedules = schedulesOf(services)
+	b.Schedules = schedulesOf(now.Services)
 	return b, nil
-}
-
-func (p *Pages) jobs(w http.ResponseWriter, r *http.Request) {
-	after := p.now(r)
-	services, err := p.ask.Services(r.Context())
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	b, err := p.askJobs(r.Context(), services)
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	p.show(w, r, http.StatusOK, "jobs", page{Title: "Jobs and schedules", Nav: "jobs", Live: "view=jobs", After: after, Body: b})
-}
-
-// jobsLive are jobs and schedules as they go on.
-type jobsLive struct{ p *Pages }
-
-func (jobsLive) Key() string { return "jobs" }
-
-func (v jobsLive) Full(ctx context.Context, now *live.State) ([]byte, error) {
-	b, err := v.p.askJobs(ctx, now.Services)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = v.p.part(&out, "jobs", "jobs", b)
-	return out.Bytes(), err
-}
-
-func (v jobsLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
-	if !b.Any("job_*", "schedule_*") && len(b.Touched) == 0 {
-		return nil, nil
-	}
-	return v.Full(ctx, now)
 }

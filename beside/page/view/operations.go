@@ -1,12 +1,9 @@
 package view
 
 import (
-	"bytes"
 	"context"
-	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 
 	"rlminit/beside/page/live"
 	"rlminit/control"
@@ -115,82 +112,9 @@ func (p *base) askOperations(ctx context.Context) ([]operationBody, error) {
 	return bodies, nil
 }
 
-func (p *Pages) operations(w http.ResponseWriter, r *http.Request) {
-	after := p.now(r)
-	all, err := p.askOperations(r.Context())
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	p.show(w, r, http.StatusOK, "operations", page{Title: "Operations", Nav: "operations", Live: "view=operations", After: after, Body: all})
-}
-
 func (p *base) askOperation(ctx context.Context, id uint64) (operationBody, error) {
 	o, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Operation, error) {
 		return c.Operation(ctx, id, false)
 	})
 	return p.operationOf(o), err
-}
-
-func (p *Pages) operation(w http.ResponseWriter, r *http.Request) {
-	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-	if err != nil {
-		p.Refused(w, r, http.StatusNotFound, "there is no such operation: its id is a number")
-		return
-	}
-	after := p.now(r)
-	b, err := p.askOperation(r.Context(), id)
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	title := "Operation " + r.PathValue("id")
-	p.show(w, r, http.StatusOK, "operation", page{Title: title, Nav: "operations", Live: liveQuery("operation", r.PathValue("id")), After: after, Body: b})
-}
-
-// operationsLive are all operations as they go on.
-type operationsLive struct{ p *Pages }
-
-func (operationsLive) Key() string { return "operations" }
-
-func (v operationsLive) Full(ctx context.Context, _ *live.State) ([]byte, error) {
-	all, err := v.p.askOperations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = v.p.part(&out, "operations", "list", all)
-	return out.Bytes(), err
-}
-
-func (v operationsLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
-	if !b.Any("operation*", "transition") {
-		return nil, nil
-	}
-	return v.Full(ctx, now)
-}
-
-// operationLive is one operation as it goes on.
-type operationLive struct {
-	p  *Pages
-	id uint64
-}
-
-func (v operationLive) Key() string { return "operation " + strconv.FormatUint(v.id, 10) }
-
-func (v operationLive) Full(ctx context.Context, _ *live.State) ([]byte, error) {
-	b, err := v.p.askOperation(ctx, v.id)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = v.p.part(&out, "operation", "operation", b)
-	return out.Bytes(), err
-}
-
-func (v operationLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
-	if !b.Any("operation*", "transition") && !b.Tick {
-		return nil, nil
-	}
-	return v.Full(ctx, now)
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 
@@ -76,16 +75,6 @@ func (p *planPages) askPlansAndRevisions(ctx context.Context) (b plansBody, err 
 	return b, err
 }
 
-func (p *planPages) plans(w http.ResponseWriter, r *http.Request) {
-	after := p.now(r)
-	b, err := p.askPlansAndRevisions(r.Context())
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	p.show(w, r, http.StatusOK, "plans", page{Title: "Plans and revisions", Nav: "plans", Live: "view=plans", After: after, Body: b})
-}
-
 func (p *planPages) askPlan(r *http.Request, hash string) (b planBody, err error) {
 	one, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.ProposedPlan, error) {
 		return control.Plans{Client: c}.Get(ctx, hash)
@@ -151,26 +140,4 @@ func (p *planPages) withdraw(w http.ResponseWriter, r *http.Request) {
 	}
 	note(r, "withdrew plan "+r.PathValue("hash"))
 	http.Redirect(w, r, "/plans", http.StatusSeeOther)
-}
-
-// plansLive are the plans that wait, and revisions as they go on.
-type plansLive struct{ p *planPages }
-
-func (plansLive) Key() string { return "plans" }
-
-func (v plansLive) Full(ctx context.Context, _ *live.State) ([]byte, error) {
-	b, err := v.p.askPlansAndRevisions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = v.p.part(&out, "plans", "plans", b)
-	return out.Bytes(), err
-}
-
-func (v plansLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
-	if !b.Any("revision_*", "plan_*") && !b.Tick {
-		return nil, nil
-	}
-	return v.Full(ctx, now)
 }

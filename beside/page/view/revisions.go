@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -71,46 +70,6 @@ func (p *planPages) askRevision(ctx context.Context, number int) (revisionBody, 
 		}
 	}
 	return revisionBody{}, control.NewProblem(control.KindNoSuchName, "no revision "+itoa(number)+"; see the list of plans and revisions")
-}
-
-func (p *planPages) revision(w http.ResponseWriter, r *http.Request) {
-	number, err := strconv.Atoi(r.PathValue("number"))
-	if err != nil {
-		p.Refused(w, r, http.StatusNotFound, "there is no such revision: it has a number")
-		return
-	}
-	after := p.now(r)
-	b, err := p.askRevision(r.Context(), number)
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	p.show(w, r, http.StatusOK, "revision", page{Title: "Revision " + itoa(number), Nav: "plans", Live: liveQuery("revision", itoa(number)), After: after, Body: b})
-}
-
-// revisionLive is a revision as it goes on.
-type revisionLive struct {
-	p      *planPages
-	number int
-}
-
-func (v revisionLive) Key() string { return "revision " + itoa(v.number) }
-
-func (v revisionLive) Full(ctx context.Context, _ *live.State) ([]byte, error) {
-	b, err := v.p.askRevision(ctx, v.number)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = v.p.part(&out, "revision", "revision", b)
-	return out.Bytes(), err
-}
-
-func (v revisionLive) Changed(ctx context.Context, now *live.State, b live.Batch) ([]byte, error) {
-	if !b.Any("revision_*") && !b.Tick {
-		return nil, nil
-	}
-	return v.Full(ctx, now)
 }
 
 // rollbackBody is what a rollback would do.

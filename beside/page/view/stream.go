@@ -3,7 +3,6 @@ package view
 import (
 	"bytes"
 	"net/http"
-	"strconv"
 	"time"
 
 	"rlminit/beside/page/gate"
@@ -21,30 +20,20 @@ const (
 // viewOf is the live view that a query asks for.
 func (p *Pages) viewOf(r *http.Request) live.View {
 	q := r.URL.Query()
-	name := q.Get("name")
-	switch q.Get("view") {
+	view, name := q.Get("view"), q.Get("name")
+	switch view {
 	case "overview":
 		return overviewLive{p}
 	case "service":
 		if name != "" && len(name) < 256 {
 			return serviceLive{p, name}
 		}
-	case "operations":
-		return operationsLive{p}
-	case "operation":
-		if id, err := strconv.ParseUint(name, 10, 64); err == nil {
-			return operationLive{p, id}
-		}
-	case "jobs":
-		return jobsLive{p}
+		return nil
 	case "events":
 		return eventsLive{p}
-	case "plans":
-		return plansLive{p.planned}
-	case "revision":
-		if number, err := strconv.Atoi(name); err == nil {
-			return revisionLive{p.planned, number}
-		}
+	}
+	if w := p.whole(view, name); w != nil {
+		return w
 	}
 	return nil
 }
