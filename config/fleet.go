@@ -14,12 +14,16 @@ const (
 )
 
 // fleet takes note of the section. FleetProgram reads it; here only release counts, the
-// time for which the agent gives its claims back before it ends.
+// time for which the agent gives its claims back before it ends, and listen, where the page
+// asks it.
 func (p *parser) fleet(n document.Node) {
 	release := time.Duration(0)
 	n.Each(func(key, value document.Node) {
-		if value.Anything(); key.Key() == "release" {
+		switch value.Anything(); key.Key() {
+		case "release":
 			document.Duration(&release, 0)(value)
+		case "listen":
+			p.fleetAt, _ = value.Text()
 		}
 	})
 	if n.Absent() || n.Describes() {

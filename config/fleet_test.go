@@ -18,6 +18,10 @@ func TestFleet(t *testing.T) {
 	if origins := c.Bundle().Origins(FleetService); len(origins) != 1 || origins[0].Lines.First != 2 {
 		t.Errorf("it stands at %+v", origins)
 	}
+	c = parsed(t, nil, "version: 1\npage: {listen: 'unix:/p'}\nfleet: {name: prod, listen: 127.0.0.1:9119}\n")
+	if at := c.Services[PageService].Environment["RLMINIT_PAGE_FLEET"]; at.Text != "127.0.0.1:9119" {
+		t.Errorf("the page asks the agent at %q", at.Text)
+	}
 	for text, want := range map[string]string{
 		"fleet: {release: soon}": `fleet.release: "soon" is no duration; write 9s, 1m30s or 100ms`,
 		"fleet: prod":            `fleet: "prod" is a string; write a mapping, key: value`,

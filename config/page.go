@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ type Page struct {
 func (p *parser) page(n document.Node) {
 	g := &Page{Allow: service.ControlRead, User: pageUser}
 	document.Fields{
-		"listen": pageListen(&g.Listen),
+		"listen": document.Address(&g.Listen, "127.0.0.1:9118, or unix:/data/page/page.sock"),
 		"token":  document.Fields{"file": document.Path(&g.token)}.Read,
 		"allow":  document.OneOf(&g.Allow, service.ControlRead, service.ControlOperate, service.ControlApprove),
 		"tls":    document.Fields{"cert": document.Path(&g.cert), "key": document.Path(&g.key)}.Read,
@@ -75,27 +74,6 @@ func (g *Page) checkExposure(n document.Node) {
 	at, _ := netip.ParseAddrPort(g.Listen)
 	if !at.Addr().IsLoopback() && n.Get("tls").Absent() && n.Get("behind").Absent() {
 		n.Get("listen").Fault("%s can be reached from elsewhere, and the token would go there in the clear; add tls: {cert: PATH, key: PATH}, or behind: proxy if one with TLS is before it", g.Listen)
-	}
-}
-
-// pageListen reads an address and port, or the path of a socket.
-func pageListen(p *string) document.Setter {
-	return func(n document.Node) {
-		s, ok := n.Text()
-		if !ok || n.Describes() {
-			return
-		}
-		at, err := netip.ParseAddrPort(s)
-		switch file, is := strings.CutPrefix(s, "unix:"); {
-		case is && !path.IsAbs(file):
-			n.Fault("%s is no absolute path; write unix:%s", document.Quote(s), document.Absolute(file))
-		case is && len(file) > 107: // sun_path less its NUL, unix(7)
-			n.Fault("the path has %d bytes; a socket's has at most 107", len(file))
-		case !is && (err != nil || at.Port() == 0):
-			n.Fault("%s is no IP address and port; write 127.0.0.1:9118, or unix:/data/page/page.sock", document.Quote(s))
-		default:
-			*p = s
-		}
 	}
 }
 
@@ -152,6 +130,7 @@ func (p *parser) pageService(g *Page, at document.Node) {
 	set("RLMINIT_PAGE_LISTEN", g.Listen)
 	set("RLMINIT_PAGE_ALLOW", string(g.Allow))
 	set("RLMINIT_PAGE_BEHIND", g.behind)
+	set("RLMINIT_PAGE_FLEET", p.fleetAt)
 	set("RLMINIT_PAGE_HOSTS", strings.Join(g.hosts, ","))
 	set("GOMEMLIMIT", fmt.Sprint(pageMemory*3/4))
 	runtime, _ := p.env("RLMINIT_RUNTIME_DIR")

@@ -84,6 +84,7 @@ type parser struct {
 	faults   Faults
 	declared map[string]declaration
 	sections []func() // add the services that sections make, once all others are known
+	fleetAt  string   // fleet.listen
 
 	kinds      bool // there is a section gateways
 	beforePUID bool // what remap names counts more than PUID and PGID

@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -43,47 +44,40 @@ var states = []string{"stopped", "waiting", "starting", "running", "stopping", "
 type family struct {
 	name, kind, help string
 	unit             string // the end of the name that OpenMetrics wants to be told
-	value            func(*control.Service) (float64, bool)
+	value            func(*control.Service) float64
 }
+
+// none is the value of a metric that a service has not.
+var none = math.NaN()
 
 // families are in the order in which they are written.
 var families = []family{
-	{"rlminit_service_up", "gauge", "Whether the service runs.", "", func(s *control.Service) (float64, bool) { return truth(s.State == "running"), true }},
-	{"rlminit_service_wanted", "gauge", "Whether the service is meant to run.", "", func(s *control.Service) (float64, bool) { return truth(s.Desired == "running"), true }},
-	{"rlminit_service_failed", "gauge", "Whether the service has failed, and is not tried again by itself.", "", func(s *control.Service) (float64, bool) { return truth(s.State == "failed"), true }},
-	{"rlminit_service_ready", "gauge", "Whether the service has said or shown that it is ready; of those that have a probe.", "", func(s *control.Service) (float64, bool) { return known(s.Ready) }},
-	{"rlminit_service_healthy", "gauge", "Whether the last health probe passed; of those that have one.", "", func(s *control.Service) (float64, bool) { return known(s.Healthy) }},
-	{"rlminit_service_restarts", "counter", "Restarts since rlminit started.", "", func(s *control.Service) (float64, bool) { return float64(s.Restarts), true }},
-	{"rlminit_service_uptime_seconds", "gauge", "How long the service has been running.", "seconds", func(s *control.Service) (float64, bool) {
-		if s.UptimeS == nil {
-			return 0, false
-		}
-		return *s.UptimeS, true
-	}},
-	{"rlminit_service_log_lost_bytes", "counter", "What the log of the service could not keep.", "bytes", func(s *control.Service) (float64, bool) { return float64(s.LogLostBytes), true }},
-	{"rlminit_service_log_unsent_lines", "gauge", "Lines of the service's log that the receiver does not have, for all that is known; of those that are sent on.", "lines", func(s *control.Service) (float64, bool) {
-		if s.LogUnsentLines == nil {
-			return 0, false
-		}
-		return float64(*s.LogUnsentLines), true
-	}},
-	{"rlminit_service_memory_bytes", "gauge", "Resident memory of the service's processes; what they share counts for each.", "bytes", func(s *control.Service) (float64, bool) {
+	{"rlminit_service_up", "gauge", "Whether the service runs.", "", func(s *control.Service) float64 { return truth(s.State == "running") }},
+	{"rlminit_service_wanted", "gauge", "Whether the service is meant to run.", "", func(s *control.Service) float64 { return truth(s.Desired == "running") }},
+	{"rlminit_service_failed", "gauge", "Whether the service has failed, and is not tried again by itself.", "", func(s *control.Service) float64 { return truth(s.State == "failed") }},
+	{"rlminit_service_ready", "gauge", "Whether the service has said or shown that it is ready; of those that have a probe.", "", func(s *control.Service) float64 { return known(s.Ready) }},
+	{"rlminit_service_healthy", "gauge", "Whether the last health probe passed; of those that have one.", "", func(s *control.Service) float64 { return known(s.Healthy) }},
+	{"rlminit_service_restarts", "counter", "Restarts since rlminit started.", "", func(s *control.Service) float64 { return float64(s.Restarts) }},
+	{"rlminit_service_uptime_seconds", "gauge", "How long the service has been running.", "seconds", func(s *control.Service) float64 { return number(s.UptimeS) }},
+	{"rlminit_service_log_lost_bytes", "counter", "What the log of the service could not keep.", "bytes", func(s *control.Service) float64 { return float64(s.LogLostBytes) }},
+	{"rlminit_service_log_unsent_lines", "gauge", "Lines of the service's log that the receiver does not have, for all that is known; of those that are sent on.", "lines", func(s *control.Service) float64 { return number(s.LogUnsentLines) }},
+	{"rlminit_service_memory_bytes", "gauge", "Resident memory of the service's processes; what they share counts for each.", "bytes", func(s *control.Service) float64 {
 		if s.Usage == nil {
-			return 0, false
+			return none
 		}
-		return float64(s.Usage.MemoryBytes), true
+		return float64(s.Usage.MemoryBytes)
 	}},
-	{"rlminit_service_cpu_seconds", "counter", "CPU time of the processes that the service has now, and of those that they have waited for.", "seconds", func(s *control.Service) (float64, bool) {
+	{"rlminit_service_cpu_seconds", "counter", "CPU time of the processes that the service has now, and of those that they have waited for.", "seconds", func(s *control.Service) float64 {
 		if s.Usage == nil {
-			return 0, false
+			return none
 		}
-		return s.Usage.CPUS, true
+		return s.Usage.CPUS
 	}},
-	{"rlminit_service_processes", "gauge", "Processes of the service.", "", func(s *control.Service) (float64, bool) {
+	{"rlminit_service_processes", "gauge", "Processes of the service.", "", func(s *control.Service) float64 {
 		if s.Usage == nil {
-			return 0, false
+			return none
 		}
-		return float64(s.Usage.Processes), true
+		return float64(s.Usage.Processes)
 	}},
 }
 
@@ -94,11 +88,18 @@ func truth(b bool) float64 {
 	return 0
 }
 
-func known(b *bool) (float64, bool) {
-	if b == nil {
-		return 0, false
+func number[T uint64 | float64](n *T) float64 {
+	if n == nil {
+		return none
 	}
-	return truth(*b), true
+	return float64(*n)
+}
+
+func known(b *bool) float64 {
+	if b == nil {
+		return none
+	}
+	return truth(*b)
 }
 
 // Write writes a snapshot in a format.
@@ -123,7 +124,7 @@ func Write(to io.Writer, format string, s Snapshot) error {
 	for _, f := range families {
 		w.Head(f.name, f.kind, f.unit, f.help)
 		for i := range s.Services {
-			if value, ok := f.value(&s.Services[i]); ok && w.labels[i] != "" {
+			if value := f.value(&s.Services[i]); !math.IsNaN(value) && w.labels[i] != "" {
 				w.Sample(w.labels[i], value)
 			}
 		}

@@ -78,5 +78,6 @@ approves. A token has 20 characters or more: openssl rand -hex 16 makes one.`,
 	f.StringVar(&set.Allow, "allow", set.Allow, "what may be done: read, operate or approve, as `LEVEL` (RLMINIT_PAGE_ALLOW)")
 	f.StringVar(&set.Behind, "behind", set.Behind, "`proxy`: one speaks TLS with browsers in its place (RLMINIT_PAGE_BEHIND)")
 	f.StringSliceVar(&set.Hosts, "hosts", set.Hosts, "more `NAMES` that browsers call it by, separated by commas (RLMINIT_PAGE_HOSTS)")
+	f.StringVar(&set.Fleet, "fleet", set.Fleet, "where the agent of the fleet answers: `ADDRESS`:PORT, or unix:PATH (RLMINIT_PAGE_FLEET)")
 	return cmd
 }

@@ -52,7 +52,7 @@ func serve(ctx context.Context, set *settings) error {
 	}
 	ask := live.NewSupervisor(control.Open())
 	hub := live.New(ask, "/proc")
-	pages, err := view.New(ask, hub, c.allow)
+	pages, err := view.New(ask, hub, c.allow, set.Fleet)
 	if err != nil {
 		return err
 	}

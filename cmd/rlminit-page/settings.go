@@ -21,6 +21,7 @@ type settings struct {
 	Allow     string
 	Behind    string
 	Hosts     []string
+	Fleet     string
 }
 
 // fromEnvironment reads what the supervisor has set. A path that is not absolute is below
@@ -36,7 +37,7 @@ func fromEnvironment(get func(string) string) *settings {
 	s := &settings{
 		Listen: cmp.Or(get("RLMINIT_PAGE_LISTEN"), "127.0.0.1:9118"), Tokens: file("RLMINIT_PAGE_TOKENS"),
 		Cert: file("RLMINIT_PAGE_CERT"), Key: file("RLMINIT_PAGE_KEY"),
-		Allow: cmp.Or(get("RLMINIT_PAGE_ALLOW"), "read"), Behind: get("RLMINIT_PAGE_BEHIND"),
+		Allow: cmp.Or(get("RLMINIT_PAGE_ALLOW"), "read"), Behind: get("RLMINIT_PAGE_BEHIND"), Fleet: get("RLMINIT_PAGE_FLEET"),
 	}
 	for host := range strings.SplitSeq(get("RLMINIT_PAGE_HOSTS"), ",") {
 		if host = strings.TrimSpace(host); host != "" {

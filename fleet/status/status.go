@@ -18,6 +18,7 @@ type Profile struct {
 	State  string `json:"state"`           // running, starting, waiting, stopped
 	Owner  string `json:"owner,omitempty"` // the member
 	Fence  int64  `json:"fence,omitempty"`
+	Next   string `json:"next,omitempty"` // of one that waits: the member that is to claim it; "": none takes it
 	MoveTo string `json:"move_to,omitempty"`
 	Failed int    `json:"failed,omitempty"` // how often in a row it could not be started
 	Why    string `json:"why,omitempty"`
@@ -40,7 +41,12 @@ func Profiles(v *agent.View) []Profile {
 	for _, name := range slices.Sorted(maps.Keys(v.Profiles)) {
 		owner := v.Owners[name]
 		s := Profile{Name: name, State: stateOf(v, name), Owner: owner.Member, Fence: owner.Fence, MoveTo: v.Moves[name].To, Failed: v.Backoffs[name].Count}
-		s.Why = strings.Join(reasons(v, name), "; ")
+		if s.State == "waiting" {
+			if order := v.Place(name); len(order) > 0 {
+				s.Next = order[0]
+			}
+		}
+		s.Why = strings.Join(reasons(v, s), "; ")
 		all = append(all, s)
 	}
 	return all
@@ -60,28 +66,24 @@ func stateOf(v *agent.View, name string) string {
 }
 
 // reasons is what is to be said of a profile that is not as it should be.
-func reasons(v *agent.View, name string) (out []string) {
-	p := v.Profiles[name]
-	owner, owned := v.Owners[name]
-	if to, ok := v.Moves[name]; ok && to.To != owner.Member {
-		if why := v.Why(to.To, name); why != "" {
-			out = append(out, fmt.Sprintf("it cannot move to %s: %s", to.To, why))
+func reasons(v *agent.View, s Profile) (out []string) {
+	if s.MoveTo != "" && s.MoveTo != s.Owner {
+		if why := v.Why(s.MoveTo, s.Name); why != "" {
+			out = append(out, fmt.Sprintf("it cannot move to %s: %s", s.MoveTo, why))
 		} else {
-			out = append(out, "it moves to "+to.To)
+			out = append(out, "it moves to "+s.MoveTo)
 		}
 	}
-	if b, ok := v.Backoffs[name]; ok {
+	if b, ok := v.Backoffs[s.Name]; ok {
 		out = append(out, fmt.Sprintf("it could not be started at %s (%d in a row): %s", b.Member, b.Count, b.Text))
 	}
 	switch {
-	case owned && p.Stopped:
+	case s.Owner != "" && v.Profiles[s.Name].Stopped:
 		out = append(out, "it is being stopped")
-	case !owned && !p.Stopped:
-		if order := v.Place(name); len(order) == 0 {
-			out = append(out, "no member takes it")
-		} else {
-			out = append(out, "the next to claim it is "+order[0])
-		}
+	case s.State == "waiting" && s.Next == "":
+		out = append(out, "no member takes it")
+	case s.State == "waiting":
+		out = append(out, "the next to claim it is "+s.Next)
 	}
 	return out
 }

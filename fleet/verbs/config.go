@@ -4,7 +4,6 @@ package verbs
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,7 +80,7 @@ func (s *settings) fields() document.Fields {
 		"labels":   labels(s.Labels),
 		"dir":      document.Path(&s.Dir),
 		"release":  document.Duration(&s.Release, 0),
-		"listen":   listen(&s.Listen),
+		"listen":   document.Address(&s.Listen, "127.0.0.1:9119, or unix:/run/fleet.sock"),
 		"etcd": sub(document.Fields{
 			"endpoints": document.Strings(&s.Store.Endpoints),
 			"timeout":   document.Duration(&s.Store.Timeout, 100*time.Millisecond),
@@ -131,26 +130,6 @@ func name(p *string) document.Setter {
 			return
 		}
 		*p = text
-	}
-}
-
-// listen reads where the agent tells how the fleet is: an address and port, or the path of
-// a socket.
-func listen(p *string) document.Setter {
-	return func(n document.Node) {
-		text, ok := n.Text()
-		if !ok {
-			return
-		}
-		at, err := netip.ParseAddrPort(text)
-		switch file, is := strings.CutPrefix(text, "unix:"); {
-		case is && (!filepath.IsAbs(file) || len(file) > 107): // sun_path less its NUL, unix(7)
-			n.Fault("%s is no absolute path of up to 107 bytes; write unix:/run/fleet.sock", document.Quote(text))
-		case !is && (err != nil || at.Port() == 0):
-			n.Fault("%s is no IP address and port; write 127.0.0.1:9119, or unix:/run/fleet.sock", document.Quote(text))
-		default:
-			*p = text
-		}
 	}
 }
 

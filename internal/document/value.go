@@ -3,6 +3,7 @@ package document
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"path"
 	"strconv"
 	"strings"
@@ -52,6 +53,26 @@ func Path(p *string) Setter {
 			n.Fault("has %d bytes; a path has at most 4095", len(s))
 		default:
 			*p = path.Clean(s)
+		}
+	}
+}
+
+// Address reads an IP address and port, or unix: and the path of a socket; example is what
+// to write.
+func Address(p *string, example string) Setter {
+	return func(n Node) {
+		s, ok := n.Text()
+		if !ok || n.Describes() {
+			return
+		}
+		at, err := netip.ParseAddrPort(s)
+		switch file, is := strings.CutPrefix(s, "unix:"); {
+		case is && (!path.IsAbs(file) || len(file) > 107): // sun_path less its NUL, unix(7)
+			n.Fault("%s is no absolute path of at most 107 bytes; write %s", Quote(s), example)
+		case !is && (err != nil || at.Port() == 0):
+			n.Fault("%s is no IP address and port; write %s", Quote(s), example)
+		default:
+			*p = s
 		}
 	}
 }

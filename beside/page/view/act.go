@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"rlminit/beside/page/gate"
+	"rlminit/beside/page/live"
 	"rlminit/config"
 	"rlminit/control"
 )
@@ -75,21 +76,37 @@ func deedOf(form url.Values) (d deed, why string) {
 	return d, ""
 }
 
-// may refuses what page.allow does not permit.
-func (p *base) may(w http.ResponseWriter, r *http.Request, least Allow) bool {
+// allowed refuses what page.allow does not permit.
+func (p *base) allowed(least Allow, show http.HandlerFunc) http.HandlerFunc {
 	if p.allow >= least {
-		return true
+		return show
 	}
 	word := map[Allow]string{Operate: "operate", Approve: "approve"}[least]
-	p.Refused(w, r, http.StatusForbidden, "this page may not do that; root's configuration permits it with page: {allow: "+word+"}")
-	return false
+	return func(w http.ResponseWriter, r *http.Request) {
+		p.Refused(w, r, http.StatusForbidden, "this page may not do that; root's configuration permits it with page: {allow: "+word+"}")
+	}
 }
 
-// ask shows what a command will do, and a button that gives it.
-func (p *deedPages) confirm(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Operate) {
+// done says in the log of the page what was done, and goes on elsewhere; or it answers why
+// it was not.
+func (p *base) done(w http.ResponseWriter, r *http.Request, err error, what, to string) {
+	if err != nil {
+		p.failed(w, r, err)
 		return
 	}
+	note(r, what)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// definition is that of a service.
+func (p *base) definition(ctx context.Context, name string) (control.Definition, error) {
+	return live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Definition, error) {
+		return c.Definition(ctx, name)
+	})
+}
+
+// confirm shows what a command will do, and a button that gives it.
+func (p *deedPages) confirm(w http.ResponseWriter, r *http.Request) {
 	d, wrong := deedOf(r.URL.Query())
 	if wrong != "" {
 		p.Refused(w, r, http.StatusBadRequest, "cannot ask: "+wrong)
@@ -108,19 +125,9 @@ func (p *deedPages) confirm(w http.ResponseWriter, r *http.Request) {
 	}
 	d.Nothing = len(d.Services) == 0
 	d.What = d.will()
-	if len(d.Services) == 1 && d.Verb != "start" {
-		definition, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Definition, error) {
-			return c.Definition(ctx, d.Services[0].Name)
-		})
-		if err == nil {
-			d.Along = definition.Edges.RequiredBy
-		}
-	}
-	if d.Verb == "start" && len(d.Services) == 1 {
-		definition, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Definition, error) {
-			return c.Definition(ctx, d.Services[0].Name)
-		})
-		if err == nil {
+	if len(d.Services) == 1 {
+		definition, _ := p.definition(r.Context(), d.Services[0].Name) // without it what is along is not said
+		if d.Along = definition.Edges.RequiredBy; d.Verb == "start" {
 			d.Along = definition.Edges.Requires
 		}
 	}
@@ -155,9 +162,6 @@ func (d deed) will() (all []string) {
 
 // act gives a command.
 func (p *deedPages) act(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Operate) {
-		return
-	}
 	d, wrong := deedOf(r.PostForm)
 	if wrong != "" {
 		p.Refused(w, r, http.StatusBadRequest, "cannot do this: "+wrong)
@@ -166,57 +170,38 @@ func (p *deedPages) act(w http.ResponseWriter, r *http.Request) {
 	o, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Operation, error) {
 		return c.Operate(ctx, control.BeginOperation{Verb: d.Verb, Names: d.Names, State: d.State})
 	})
-	if err != nil {
-		p.failed(w, r, err)
-		return
+	if err == nil {
+		p.askers.note(o.ID, by(r))
 	}
-	p.askers.note(o.ID, by(r))
 	id := strconv.FormatUint(o.ID, 10)
-	note(r, "began operation "+id+": "+d.Verb+" of "+strings.Join(d.Names, " ")+d.State)
-	http.Redirect(w, r, "/operations/"+id, http.StatusSeeOther)
+	p.done(w, r, err, "began operation "+id+": "+d.Verb+" of "+strings.Join(d.Names, " ")+d.State, "/operations/"+id)
+}
+
+// operationID is of which operation a request is; 0, of which there is none: of no number.
+func operationID(r *http.Request) uint64 {
+	id, _ := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	return id
 }
 
 // confirmCancel asks whether an operation is to go no further.
 func (p *deedPages) confirmCancel(w http.ResponseWriter, r *http.Request) {
-	p.withOperation(w, r, func(id uint64) {
-		b, err := p.askOperation(r.Context(), id)
-		if err != nil {
-			p.failed(w, r, err)
-			return
-		}
-		p.show(w, r, http.StatusOK, "cancel", page{Title: "Cancel operation " + r.PathValue("id") + "?", Nav: "operations", Body: b})
-	})
+	b, err := p.askOperation(r.Context(), operationID(r))
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.show(w, r, http.StatusOK, "cancel", page{Title: "Cancel operation " + r.PathValue("id") + "?", Nav: "operations", Body: b})
 }
 
 func (p *deedPages) cancel(w http.ResponseWriter, r *http.Request) {
-	p.withOperation(w, r, func(id uint64) {
-		_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Operation, error) { return c.Cancel(ctx, id) })
-		if err != nil {
-			p.failed(w, r, err)
-			return
-		}
-		note(r, "cancelled operation "+r.PathValue("id"))
-		http.Redirect(w, r, "/operations/"+r.PathValue("id"), http.StatusSeeOther)
+	_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Operation, error) {
+		return c.Cancel(ctx, operationID(r))
 	})
-}
-
-func (p *deedPages) withOperation(w http.ResponseWriter, r *http.Request, do func(id uint64)) {
-	if !p.may(w, r, Operate) {
-		return
-	}
-	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-	if err != nil {
-		p.Refused(w, r, http.StatusNotFound, "there is no such operation: its id is a number")
-		return
-	}
-	do(id)
+	p.done(w, r, err, "cancelled operation "+r.PathValue("id"), "/operations/"+r.PathValue("id"))
 }
 
 // confirmJobCancel asks whether a job is to end now.
 func (p *deedPages) confirmJobCancel(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Operate) {
-		return
-	}
 	j, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Job, error) {
 		return c.Job(ctx, r.PathValue("id"))
 	})
@@ -228,17 +213,9 @@ func (p *deedPages) confirmJobCancel(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *deedPages) cancelJob(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Operate) {
-		return
-	}
 	id := r.PathValue("id")
 	_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (*control.JobResult, error) { return c.CancelJob(ctx, id) })
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	note(r, "cancelled job "+id)
-	http.Redirect(w, r, "/jobs", http.StatusSeeOther)
+	p.done(w, r, err, "cancelled job "+id, "/jobs")
 }
 
 // note says in the log of the page who has done what: the supervisor knows the page alone.

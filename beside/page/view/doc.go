@@ -73,6 +73,7 @@ type base struct {
 	hub   *live.Hub
 	gate  *gate.Gate
 	allow Allow
+	fleet string // where the agent of the fleet answers; "": there is none
 
 	askers    *askers
 	templates map[string]*template.Template // by the page's name
@@ -85,10 +86,10 @@ type asset struct {
 	data []byte
 }
 
-// New makes the pages. Refused is what its gate is to call, and Behind is to be called with
+// New makes the pages. fleet is where the agent of the fleet answers; "": nowhere. Refused is what its gate is to call, and Behind is to be called with
 // that.
-func New(ask *live.Supervisor, hub *live.Hub, allow Allow) (*Pages, error) {
-	b := &base{ask: ask, hub: hub, allow: allow, askers: &askers{}, templates: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+func New(ask *live.Supervisor, hub *live.Hub, allow Allow, fleet string) (*Pages, error) {
+	b := &base{ask: ask, hub: hub, allow: allow, fleet: fleet, askers: &askers{}, templates: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
 	if err := b.embed(); err != nil {
 		return nil, err
 	}
@@ -163,6 +164,7 @@ type page struct {
 	After  string // up to where it shows what has happened
 	Plain  bool   // without navigation: nobody is logged in
 	CSRF   string
+	Fleet  bool // there is one to show
 	Open   bool // nobody needs to log in here
 	By     string
 	Allow  Allow
@@ -181,7 +183,7 @@ func (p *base) show(w http.ResponseWriter, r *http.Request, status int, name str
 	if s := gate.From(r.Context()); s != nil {
 		pg.CSRF, pg.By = s.CSRF(), s.Token.By()
 	}
-	pg.Allow, pg.Open = p.allow, p.gate.Open()
+	pg.Allow, pg.Open, pg.Fleet = p.allow, p.gate.Open(), p.fleet != ""
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method == http.MethodHead {

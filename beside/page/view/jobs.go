@@ -19,8 +19,6 @@ type jobBody struct {
 	control.Job
 	Of      string // whose it is
 	Service string // its service's page
-	Tone    string
-	Mark    string
 	Words   string // its command
 	Why     string
 	Took    time.Duration
@@ -28,7 +26,7 @@ type jobBody struct {
 }
 
 func jobOf(j control.Job) jobBody {
-	b := jobBody{Job: j, Tone: toneOf(j.State), Mark: markOf(j.State), Words: clean(strings.Join(j.Command, " "))}
+	b := jobBody{Job: j, Words: clean(strings.Join(j.Command, " "))}
 	switch {
 	case j.Profile != nil:
 		b.Of, b.Service = *j.Profile, "gateway-"+*j.Profile
@@ -50,23 +48,15 @@ type scheduled struct {
 	Label   string
 	Name    string // of a command beside the service; "": the service itself
 	control.Schedule
-	Tone, Mark string
 }
 
 func schedulesOf(services []control.Service) (all []scheduled) {
-	one := func(s control.Service, name string, at control.Schedule) {
-		c := scheduled{Service: s.Name, Label: label(s), Name: name, Schedule: at, Tone: still, Mark: "·"}
-		if at.LastState != nil {
-			c.Tone, c.Mark = toneOf(*at.LastState), markOf(*at.LastState)
-		}
-		all = append(all, c)
-	}
 	for _, s := range services {
 		if s.Schedule != nil {
-			one(s, "", *s.Schedule)
+			all = append(all, scheduled{s.Name, label(s), "", *s.Schedule})
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
-			one(s, name, s.Schedules[name])
+			all = append(all, scheduled{s.Name, label(s), name, s.Schedules[name]})
 		}
 	}
 	return all

@@ -85,32 +85,35 @@ func (k *ring) add(l logLine, most int) {
 	}
 }
 
-// logOf reads the end of a log, or the lines in it that fit, without secrets.
+// logOf reads the end of a log, or the lines in it that fit.
 func (p *Pages) logOf(r *http.Request, name string) logBody {
 	b := logBody{Service: name, Query: queryOf(r)}
-	n, most := linesShown, linesShown
-	if b.Query != "" {
-		n, most = linesSearched, hitsMost
+	if b.Query == "" {
+		p.read(r, &b, name, linesShown, linesShown, lineOf)
+	} else {
+		p.read(r, &b, name, linesSearched, hitsMost, lineOf)
 	}
-	read := ask[ring]
+	return b
+}
+
+// read keeps those of the last n lines that fit, without secrets; the last most of them.
+func (p *Pages) read(r *http.Request, b *logBody, name string, n, most int, of func([]byte) logLine) {
+	in := ask[ring]
 	if b.Query != "" {
-		read = p.inTurn
+		in = p.inTurn
 	}
-	found, err := read(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
-		var k ring
-		err := c.Logs(ctx, name, control.LogOptions{Lines: n, Redacted: true}, func(line []byte) error {
+	found, err := in(r, p.base, func(ctx context.Context, c *control.Client) (k ring, err error) {
+		err = c.Logs(ctx, name, control.LogOptions{Lines: n, Redacted: true}, func(line []byte) error {
 			if fits(line, b.Query) {
-				k.add(lineOf(line), most)
+				k.add(of(line), most)
 			}
 			return nil
 		})
 		return k, err
 	})
-	b.Lines, b.Cut = found.lines, found.cut
-	if err != nil {
+	if b.Lines, b.Cut = found.lines, found.cut; err != nil {
 		_, b.Why = statusOf(err)
 	}
-	return b
 }
 
 // serviceLineOf is a line of a log among others, which its service's name precedes.
@@ -147,19 +150,7 @@ func fits(line []byte, query string) bool {
 func (p *Pages) search(w http.ResponseWriter, r *http.Request) {
 	b := logBody{Query: queryOf(r)}
 	if b.Query != "" {
-		found, err := p.inTurn(r, p.base, func(ctx context.Context, c *control.Client) (ring, error) {
-			var k ring
-			err := c.Logs(ctx, control.All, control.LogOptions{Lines: allLinesSearched, Redacted: true}, func(line []byte) error {
-				if fits(line, b.Query) {
-					k.add(serviceLineOf(line), hitsMost)
-				}
-				return nil
-			})
-			return k, err
-		})
-		if b.Lines, b.Cut = found.lines, found.cut; err != nil {
-			_, b.Why = statusOf(err)
-		}
+		p.read(r, &b, control.All, allLinesSearched, hitsMost, serviceLineOf)
 	}
 	p.show(w, r, http.StatusOK, "logs", page{Title: "Logs", Nav: "logs", Body: b})
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -53,12 +54,6 @@ func reasonOf(text string) reason {
 	return r
 }
 
-// Tone and Mark are those of its state.
-func (o operationBody) Tone() string { return toneOf(o.State) }
-
-// Mark is for who sees no colours.
-func (o operationBody) Mark() string { return markOf(o.State) }
-
 // Names are its members in few words.
 func (o operationBody) Names() string {
 	switch len(o.Members) {
@@ -81,18 +76,9 @@ func (p *base) operationOf(o control.Operation) operationBody {
 		b.Shown = append(b.Shown, memberBody{m, reasonOf(m.Reason)})
 	}
 	rank := func(m memberBody) int {
-		return slices.Index([]string{"failed", "running", "interrupted", "cancelled", "superseded", "pending"}, m.State) + 1
+		return cmp.Or(slices.Index([]string{"failed", "running", "interrupted", "cancelled", "superseded", "pending"}, m.State)+1, 9)
 	}
-	slices.SortStableFunc(b.Shown, func(a, c memberBody) int {
-		ra, rc := rank(a), rank(c)
-		if ra == 0 {
-			ra = 9
-		}
-		if rc == 0 {
-			rc = 9
-		}
-		return ra - rc
-	})
+	slices.SortStableFunc(b.Shown, func(a, c memberBody) int { return rank(a) - rank(c) })
 	b.Shown = b.Shown[:min(len(b.Shown), membersShown)]
 	b.More = b.All - len(b.Shown)
 	return b

@@ -104,23 +104,27 @@ const saidLines = 12
 // counted is how many services are how.
 type counted struct{ Ill, Failed, Moving, Well, Still, All int }
 
+func (c *counted) add(is shown) {
+	switch is.Tone {
+	case ill:
+		c.Ill++
+	case moving:
+		c.Moving++
+	case well:
+		c.Well++
+	default:
+		c.Still++
+	}
+	c.All++
+}
+
 func countAll(services []control.Service) (c counted) {
 	for _, s := range services {
-		switch stateOf(s).Tone {
-		case ill:
-			c.Ill++
-			if s.Seen() == "failed" {
-				c.Failed++
-			}
-		case moving:
-			c.Moving++
-		case well:
-			c.Well++
-		default:
-			c.Still++
+		c.add(stateOf(s))
+		if s.Seen() == "failed" {
+			c.Failed++
 		}
 	}
-	c.All = len(services)
 	return c
 }
 
@@ -137,9 +141,22 @@ type overviewBody struct {
 	Count  counted
 	Failed int // that can be restarted here
 	Now    underWay
-	Query  string
-	State  string
-	States []string
+	Filter filter
+}
+
+// filter is what the rows of a table are chosen by.
+type filter struct {
+	At, Of       string
+	Query, State string
+	States       []string
+}
+
+func filterOf(r *http.Request, at, of string, states ...string) filter {
+	return filter{At: at, Of: of, Query: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"), States: states}
+}
+
+func (f filter) fits(is shown, find string) bool {
+	return (f.State == "" || is.Word == f.State || f.State == ill && is.Tone == ill) && strings.Contains(find, strings.ToLower(f.Query))
 }
 
 // failedOf is how many services that failed can be restarted here.
@@ -157,15 +174,13 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
-	b := overviewBody{Count: countAll(services), Query: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state")}
+	b := overviewBody{Count: countAll(services)}
+	b.Filter = filterOf(r, "/", "Services", ill, "failed", "backoff", "unhealthy", "waiting", "starting", "stopping", "outdated", "running", "scheduled", "exited", "stopped")
 	b.Failed = p.failedOf(b.Count)
-	b.States = []string{"ill", "failed", "backoff", "unhealthy", "waiting", "starting", "stopping", "outdated", "running", "scheduled", "exited", "stopped"}
 	for _, s := range services {
-		one := rowOf(s)
-		if b.State != "" && one.Is.Word != b.State && (b.State != ill || one.Is.Tone != ill) || !strings.Contains(one.Find(), strings.ToLower(b.Query)) {
-			continue
+		if one := rowOf(s); b.Filter.fits(one.Is, one.Find()) {
+			b.Rows = append(b.Rows, one)
 		}
-		b.Rows = append(b.Rows, one)
 	}
 	slices.SortFunc(b.Rows, func(a, b row) int { return strings.Compare(a.Key(), b.Key()) })
 	b.Rows = p.withWords(r.Context(), b.Rows)

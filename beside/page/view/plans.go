@@ -101,9 +101,6 @@ func (p *planPages) plan(w http.ResponseWriter, r *http.Request) {
 // approve has a plan applied. What is sent is the hash that the page has shown: a plan that
 // is another by now is refused by the supervisor, and why is shown beside the plan.
 func (p *planPages) approve(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Approve) {
-		return
-	}
 	hash, form := r.PathValue("hash"), r.PostForm
 	gating, wrong := gatingOf(form)
 	if wrong != "" {
@@ -128,16 +125,8 @@ func (p *planPages) approve(w http.ResponseWriter, r *http.Request) {
 
 // withdraw takes a plan off the list.
 func (p *planPages) withdraw(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Approve) {
-		return
-	}
 	_, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (struct{}, error) {
 		return struct{}{}, control.Plans{Client: c}.Withdraw(ctx, r.PathValue("hash"), by(r))
 	})
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	note(r, "withdrew plan "+r.PathValue("hash"))
-	http.Redirect(w, r, "/plans", http.StatusSeeOther)
+	p.done(w, r, err, "withdrew plan "+r.PathValue("hash"), "/plans")
 }

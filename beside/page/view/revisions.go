@@ -21,12 +21,6 @@ type revisionBody struct {
 	CanApprove bool
 }
 
-// Tone and Mark are those of its state.
-func (b revisionBody) Tone() string { return toneOf(b.State) }
-
-// Mark is for who sees no colours.
-func (b revisionBody) Mark() string { return markOf(b.State) }
-
 // Short is the beginning of its hash.
 func (b revisionBody) Short() string { return shortHash(b.Hash) }
 
@@ -94,9 +88,6 @@ func rollbackOf(form string) (to *int, wrong string) {
 }
 
 func (p *planPages) confirmRollback(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Approve) {
-		return
-	}
 	b := rollbackBody{Revision: -1, Request: newRequest()}
 	to, wrong := rollbackOf(r.FormValue("to"))
 	if wrong != "" {
@@ -138,9 +129,6 @@ func deletesOf(p *plan.Plan) (names []string) {
 func newRequest() string { return "page-" + rand.Text() }
 
 func (p *planPages) rollback(w http.ResponseWriter, r *http.Request) {
-	if !p.may(w, r, Approve) {
-		return
-	}
 	form := r.PostForm
 	to, wrong := rollbackOf(form.Get("to"))
 	gating, unsteady := gatingOf(form)
@@ -179,14 +167,10 @@ const steadyMost = 3600
 
 // begun shows the revision that a request began, or why it began none.
 func (p *planPages) begun(w http.ResponseWriter, r *http.Request, revision control.Revision, err error) {
-	if err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	if revision.State == control.RevisionUnchanged {
+	if err == nil && revision.State == control.RevisionUnchanged {
 		p.Refused(w, r, http.StatusOK, "there is nothing to do: everything is as the plan has it")
 		return
 	}
-	note(r, "began revision "+itoa(revision.Revision)+": "+revision.Hash)
-	http.Redirect(w, r, "/revisions/"+itoa(revision.Revision), http.StatusSeeOther)
+	number := itoa(revision.Revision)
+	p.done(w, r, err, "began revision "+number+": "+revision.Hash, "/revisions/"+number)
 }

@@ -45,10 +45,7 @@ func (p *base) aboutOf(ctx context.Context, s control.Service) (b aboutBody, err
 	b.Events = folded(events, bodies)
 	b.Events = b.Events[:min(len(b.Events), eventsShown)]
 	if s.State == "failed" {
-		definition, err := live.Ask(ctx, p.ask, func(ctx context.Context, c *control.Client) (control.Definition, error) {
-			return c.Definition(ctx, s.Name)
-		})
-		if err == nil {
+		if definition, err := p.definition(ctx, s.Name); err == nil {
 			b.Retry = retryOf(s, definition)
 		}
 	}
@@ -157,10 +154,7 @@ func (p *Pages) service(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
-	definition, err := ask(r, p.base, func(ctx context.Context, c *control.Client) (control.Definition, error) {
-		return c.Definition(ctx, name)
-	})
-	if err == nil {
+	if definition, err := p.definition(r.Context(), name); err == nil {
 		b.Definition = &definition
 	}
 	b.Log = p.logOf(r, name)

@@ -127,7 +127,7 @@ func TestEventShowsNoSecret(t *testing.T) {
 
 // Names and texts are escaped wherever they are put.
 func TestEscaped(t *testing.T) {
-	p, err := New(nil, nil, Approve)
+	p, err := New(nil, nil, Approve, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,9 @@ func (p *Pages) whole(view, name string) *whole {
 	case view == "jobs":
 		w.Title, w.types, w.touched = "Jobs and schedules", []string{"job_*", "schedule_*"}, true
 		w.body = func(ctx context.Context, now *live.State) (any, error) { return p.askJobs(ctx, now) }
+	case view == "fleet":
+		w.types, w.ticks = nil, true
+		w.body = func(ctx context.Context, _ *live.State) (any, error) { return p.askFleet(ctx, filter{}), nil }
 	case view == "plans":
 		w.Title, w.types, w.ticks = "Plans and revisions", []string{"revision_*", "plan_*"}, true
 		w.body = func(ctx context.Context, _ *live.State) (any, error) { return p.planned.askPlansAndRevisions(ctx) }

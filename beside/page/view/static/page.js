@@ -30,8 +30,8 @@
   agoAll(document);
   setInterval(() => { if (!document.hidden) agoAll(document); }, 5000);
 
-  // The filter of the overview.
-  const rows = $("rows"), query = $("q"), state = $("state");
+  // The filter of the overview, and of the fleet.
+  const rows = $("rows"), query = $("q"), state = $("state"), of = rows && rows.dataset.of || "service";
   const fitsRow = (row) => {
     const words = query.value.trim().toLowerCase(), want = state.value;
     return row.dataset.find.includes(words) && (!want || row.dataset.word === want || want === "ill" && row.dataset.tone === "ill");
@@ -42,7 +42,7 @@
     let shown = 0;
     for (const row of rows.children) if (!row.hidden) shown++;
     $("none").hidden = shown > 0;
-    $("fits").textContent = query.value.trim() || state.value ? shown + (shown === 1 ? " service fits" : " services fit") : "";
+    $("fits").textContent = query.value.trim() || state.value ? shown + " " + of + (shown === 1 ? " fits" : "s fit") : "";
   }
   const countSoon = () => { counting = counting || requestAnimationFrame(count); };
   if (rows) {
