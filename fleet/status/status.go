@@ -84,6 +84,9 @@ func reasons(v *agent.View, s Profile) (out []string) {
 		out = append(out, "no member takes it")
 	case s.State == "waiting":
 		out = append(out, "the next to claim it is "+s.Next)
+		if m, left := v.Marks[s.Name]; left {
+			out = append(out, fmt.Sprintf("what ran under fence %d may run until its deadline: for at most a lease it is not claimed", m.Fence))
+		}
 	}
 	return out
 }

@@ -1,0 +1,30 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"rlminit/fleet/agent"
+)
+
+// Why says what a profile waits for: a member, or the deadline of what ran before.
+func TestWhy(t *testing.T) {
+	v := agent.NewView()
+	v.Take([]agent.Change{
+		{Name: "m", Value: &agent.Member{}},
+		{Name: "new", Value: &agent.Profile{}},
+		{Name: "left", Value: &agent.Profile{}},
+		{Name: "left", Value: &agent.Mark{Fence: 7}},
+		{Name: "nobody", Value: &agent.Profile{Labels: map[string]string{"gpu": "yes"}}},
+	})
+	want := map[string]string{
+		"new":    "the next to claim it is m",
+		"left":   "the next to claim it is m; what ran under fence 7 may run until its deadline",
+		"nobody": "no member takes it",
+	}
+	for _, p := range Profiles(v) {
+		if !strings.HasPrefix(p.Why, want[p.Name]) || p.Name == "new" && p.Why != want[p.Name] {
+			t.Errorf("%s: %s", p.Name, p.Why)
+		}
+	}
+}
