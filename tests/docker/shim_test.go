@@ -71,6 +71,25 @@ func TestShimOnTerminal(t *testing.T) {
 	})
 }
 
+// TestCalledByLink: a PID 1 that has the name of s6's is known as rlminit, so that who
+// comes before the supervisor is ready waits for it, and no shim runs anything as root.
+func TestCalledByLink(t *testing.T) {
+	t.Parallel()
+	for user, ask := range map[box.User]string{box.Service: "rlminit status -q", box.Root: `[ "$(who 2>&1)" = app ]`} {
+		b := startImage(t, built.based, box.Spec{
+			Config: contract.Config(), Docker: []string{"--entrypoint", "bash"},
+			Main: []string{"-c", `rlminit install-compat --shim who=/usr/bin/whoami /usr/local/bin
+				ln -s /usr/local/bin/rlminit /tmp/s6-svscan
+				until [ -e /tmp/go ]; do sleep 0.1; done
+				exec /tmp/s6-svscan init --`},
+		})
+		r := b.As(user, "bash", "-c", `touch /tmp/go; while read -r name </proc/1/comm; [ "$name" != s6-svscan ]; do :; done; `+ask)
+		if r.Code != 0 {
+			t.Errorf("%s: %s", ask, r)
+		}
+	}
+}
+
 // resized gives a terminal another size.
 func resized(t *testing.T, tty *terminal) {
 	t.Helper()
