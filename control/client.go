@@ -272,7 +272,8 @@ func (l *line) judge(err error, r request) (again bool, final error) {
 			return true, NoAnswer("no rlminit answers on %s: too many requests are waiting", l.Socket())
 		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
 			absence := l.absence()
-			return absence.ExitCode == ExitNoAnswer && l.isExpected(), absence
+			_, _, expected := l.initProcess()
+			return absence.ExitCode == ExitNoAnswer && expected, absence
 		case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 			return false, NotPermitted("permission denied: you are uid %d and may not connect to %s; use docker exec without -u", os.Geteuid(), l.Socket())
 		}

@@ -180,11 +180,20 @@ func TestAbsence(t *testing.T) {
 	if err := os.WriteFile(config, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	link := filepath.Join(t.TempDir(), "s6-svscan")
+	put(t, filepath.Join(filepath.Dir(link), "rlminit"), "")
+	if err := os.Symlink("rlminit", link); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name, comm, cmdline string
 		configs             []string
 		want                string
 	}{
+		{"by a link", "s6-svscan", link + "\x00init\x00--\x00sh\x00", []string{config}, `PID 1 is rlminit, but its supervisor did not come up`},
+		{"by a link, pure init", "s6-svscan", link + "\x00init\x00--\x00sh\x00", nil, `PID 1 is rlminit without a configuration, a pure init`},
+		{"a link without init", "s6-svscan", link + "\x00/run/service\x00", []string{config}, `PID 1 is "s6-svscan"; the image's ENTRYPOINT was overridden`},
+		{"another's program", "s6-svscan", config + "\x00init\x00", []string{config}, `PID 1 is "s6-svscan"; the image's ENTRYPOINT was overridden`},
 		{"overridden", "sleep", "sleep\x00inf\x00", nil, `PID 1 is "sleep"; the image's ENTRYPOINT was overridden`},
 		{"overridden, configured", "sh", "sh\x00", []string{config}, `PID 1 is "sh"; the image's ENTRYPOINT was overridden`},
 		{"a whole system", "systemd", "/sbin/init\x00", nil, `PID 1 is "systemd", so this is not a container of rlminit's`},
@@ -210,6 +219,40 @@ func TestAbsence(t *testing.T) {
 				t.Errorf("said %q\nwant %q", p.Detail, want)
 			}
 		})
+	}
+}
+
+// TestSupervised: a supervisor that is not up yet counts, so that nothing is done without
+// it in the meantime.
+func TestSupervised(t *testing.T) {
+	for name, test := range map[string]struct {
+		comm, cmdline    string
+		socket, expected bool
+		want             bool
+	}{
+		"it is up":                    {"rlminit", "rlminit\x00init\x00", true, true, true},
+		"it is up, below another":     {"docker-init", "docker-init\x00", true, true, true},
+		"it will be up":               {"rlminit", "rlminit\x00init\x00", false, true, true},
+		"pure init":                   {"rlminit", "rlminit\x00init\x00", false, false, false},
+		"another verb, not even init": {"rlminit", "rlminit\x00try\x00", false, true, true},
+		"another program":             {"bash", "bash\x00", false, true, false},
+		"no /proc":                    {"", "", false, true, false},
+	} {
+		c := At(t.TempDir())
+		c.proc, c.configs = t.TempDir(), nil
+		if test.comm != "" {
+			put(t, filepath.Join(c.proc, "1/comm"), test.comm+"\n")
+			put(t, filepath.Join(c.proc, "1/cmdline"), test.cmdline)
+		}
+		if test.socket {
+			put(t, c.Socket(), "")
+		}
+		if test.expected {
+			c.configs = []string{filepath.Join(c.proc, "1/comm")}
+		}
+		if got := c.Supervised(); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,17 +43,16 @@ func (p *place) absence() *Problem {
 	if uid, ok := p.Foreign(); ok {
 		return NotPermitted("permission denied: you are uid %d, rlminit runs as uid %d; use docker exec -u %d", os.Geteuid(), uid, uid)
 	}
-	name, err := p.initName()
-	if err != nil {
-		return NoAnswer("no rlminit answers on %s: what PID 1 is cannot be told (no /proc); start the container with rlminit init as its ENTRYPOINT", socket)
-	}
+	name, called, expected := p.initProcess()
 	switch {
-	case isInit(name) && !p.isInitCalled():
+	case name == "":
+		return NoAnswer("no rlminit answers on %s: what PID 1 is cannot be told (no /proc); start the container with rlminit init as its ENTRYPOINT", socket)
+	case expected:
+		return NoAnswer("no rlminit answers on %s: PID 1 is rlminit, but its supervisor did not come up; see docker logs", socket)
+	case called:
+		return NoAnswer("no rlminit answers on %s: PID 1 is rlminit without a configuration, a pure init that supervises nothing; add /etc/rlminit/rlminit.yaml and start the container anew", socket)
+	case name == "rlminit":
 		return NoAnswer("no rlminit answers on %s: PID 1 is not rlminit init, but another verb of rlminit; use docker exec in a container that runs, or start this one with rlminit init", socket)
-	case isInit(name) && p.isExpected():
-		return NoAnswer("no rlminit answers on %s: PID 1 is %s, but its supervisor did not come up; see docker logs", socket, name)
-	case isInit(name):
-		return NoAnswer("no rlminit answers on %s: PID 1 is %s without a configuration, a pure init that supervises nothing; add /etc/rlminit/rlminit.yaml and start the container anew", socket, name)
 	case name == "systemd" || name == "init" || name == "launchd":
 		return NoAnswer("no rlminit answers on %s: PID 1 is %q, so this is not a container of rlminit's; use docker exec CONTAINER rlminit, or rlminit try", socket, name)
 	default:
@@ -66,9 +64,9 @@ func (p *place) absence() *Problem {
 // to this caller, for it belongs to a uid that is neither root nor the caller's:
 // that of PID 1, or of a directory in /dev/shm where PID 1 is something else.
 func (p *place) Foreign() (uid uint32, ok bool) {
-	if name, _ := p.initName(); isInit(name) {
+	if name, _, expected := p.initProcess(); name == "rlminit" {
 		uid, ok = p.uidOfInit()
-		return uid, ok && p.isExpected() && uid != 0 && uid != uint32(os.Geteuid())
+		return uid, ok && expected && uid != 0 && uid != uint32(os.Geteuid())
 	}
 	dirs, _ := filepath.Glob(p.shared + "*") // the pattern is a good one
 	for _, dir := range dirs {
@@ -89,55 +87,53 @@ func (p *place) uidOfInit() (uid uint32, ok bool) {
 	return uid, err == nil
 }
 
-// initName is the name of PID 1's program, and initArguments are what it was called with.
-func (p *place) initName() (string, error) {
-	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
-	return strings.TrimSuffix(string(comm), "\n"), err
+// initProcess tells the name of PID 1's program; whether it is an rlminit that was called
+// as init, for one that is a client, of docker run --entrypoint, waits for nobody but
+// itself; and whether it has a configuration, so that a socket which is not there yet
+// soon will be.
+//
+// A program that was executed by a link is named after the link in comm, proc_pid_comm(5).
+// It is rlminit too if its first argument, a full path, is a link to a file of that name.
+// What is executed can be read by root alone, proc_pid_exe(5).
+func (p *place) initProcess() (name string, called, expected bool) {
+	comm, _ := os.ReadFile(filepath.Join(p.proc, "1/comm"))
+	cmdline, _ := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))
+	name = strings.TrimSuffix(string(comm), "\n")
+	options, _, _ := strings.Cut(string(cmdline), "\x00--\x00")
+	words := strings.Split(options, "\x00")
+	if len(words) < 2 || words[1] != "init" {
+		return name, false, false
+	}
+	if program, _ := filepath.EvalSymlinks(words[0]); filepath.IsAbs(words[0]) && filepath.Base(program) == "rlminit" {
+		name = "rlminit"
+	}
+	called = name == "rlminit"
+	expected = called && strings.Contains(options, "\x00--config")
+	for _, file := range p.configs {
+		_, err := os.Stat(file)
+		expected = expected || called && err == nil
+	}
+	return name, called, expected
 }
 
-func (p *place) initArguments() ([][]byte, error) {
-	cmdline, err := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))
-	return bytes.Split(cmdline, []byte{0}), err
+// UnderInit tells whether PID 1 is rlminit, called as what it may.
+func (p *place) UnderInit() bool {
+	name, _, _ := p.initProcess()
+	return name == "rlminit"
+}
+
+// Supervised tells whether a supervisor is here, or will be.
+func (p *place) Supervised() bool {
+	_, err := os.Lstat(p.Socket())
+	name, called, expected := p.initProcess()
+	return err == nil || expected || name == "rlminit" && !called
 }
 
 // PureInit tells whether PID 1 is an rlminit that was given no configuration,
 // and so has no control socket.
 func (p *place) PureInit() bool {
-	name, _ := p.initName()
-	return isInit(name) && p.isInitCalled() && !p.isExpected()
-}
-
-// isInitCalled tells whether PID 1, an rlminit, was called as init: one that is
-// a client, of docker run --entrypoint, waits for nobody but itself.
-func (p *place) isInitCalled() bool {
-	args, err := p.initArguments()
-	return err != nil || len(args) < 2 || string(args[1]) == "init"
-}
-
-// isInit tells whether a program's name is one that rlminit runs under.
-func isInit(comm string) bool { return comm == "rlminit" }
-
-// isExpected tells whether PID 1 is an rlminit with a configuration, so that a
-// socket which is not there yet soon will be.
-func (p *place) isExpected() bool {
-	args, err := p.initArguments()
-	if name, _ := p.initName(); err != nil || !isInit(name) || !p.isInitCalled() {
-		return false
-	}
-	for _, arg := range args {
-		if string(arg) == "--" {
-			break
-		}
-		if bytes.HasPrefix(arg, []byte("--config")) {
-			return true
-		}
-	}
-	for _, file := range p.configs {
-		if _, err := os.Stat(file); err == nil {
-			return true
-		}
-	}
-	return false
+	_, called, expected := p.initProcess()
+	return called && !expected
 }
 
 // configFiles are the places of the configuration, as far as a client that

@@ -16,21 +16,27 @@ import (
 // gatewayPrefix stands before the profile in the name of its gateway's service.
 const gatewayPrefix = "gateway-"
 
+// mark is a file in an entry that once was, or became, a service: if there is no such
+// service any more, it was renamed or deleted, and the entry is no order for a new one.
+const mark = "rlminit"
+
 // plan is what makes a scan directory that an application keeps itself, and the supervisor's
 // services, agree.
 type plan struct {
 	create  []control.CreateProfile // directories of gateways whose profiles are not there
 	foreign []string                // directories with a run script that nobody runs
-	stale   []string                // links to services that are gone
+	stale   []string                // entries of services that are gone
+	known   []string                // directories that want the mark
 	link    []string                // services that have no entry
 }
 
 // entry is one of a scan directory.
 type entry struct {
-	name string
-	link string // where it points to; "": it is no link
-	runs bool   // it has a run script
-	down bool
+	name   string
+	link   string // where it points to; "": it is no link
+	runs   bool   // it has a run script
+	down   bool
+	marked bool
 }
 
 // agree decides what is to be done, from the entries, the names of the services, and the
@@ -44,12 +50,13 @@ func agree(entries []entry, services []string, published string) plan {
 		there[e.name] = true
 		switch {
 		case strings.HasPrefix(e.name, "."): // is being made, or s6's own
-		case e.link != "":
-			if !known && filepath.Dir(e.link) == published {
-				p.stale = append(p.stale, e.name)
-			}
-		case known || !e.runs:
+		case !known && (e.marked || filepath.Dir(e.link) == published):
+			p.stale = append(p.stale, e.name)
+		case e.link != "" || !e.runs || e.marked:
+		case known:
+			p.known = append(p.known, e.name)
 		case isGateway && profile != "":
+			p.known = append(p.known, e.name)
 			p.create = append(p.create, control.CreateProfile{Name: profile, Stopped: e.down, ExistOK: true})
 		default:
 			p.foreign = append(p.foreign, e.name)
@@ -72,19 +79,16 @@ func entriesOf(dir string) ([]entry, error) {
 	var entries []entry
 	for _, f := range found {
 		path := filepath.Join(dir, f.Name())
-		e := entry{name: f.Name(), runs: exists(filepath.Join(path, "run")), down: exists(filepath.Join(path, "down"))}
-		if f.Type()&fs.ModeSymlink != 0 {
-			if e.link, err = os.Readlink(path); err != nil {
-				continue // it has gone meanwhile
-			}
-		}
+		e := entry{name: f.Name()}
+		e.runs, e.down, e.marked = exists(path, "run"), exists(path, "down"), exists(path, mark)
+		e.link, _ = os.Readlink(path)
 		entries = append(entries, e)
 	}
 	return entries, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
+func exists(path ...string) bool {
+	_, err := os.Stat(filepath.Join(path...))
 	return err == nil
 }
 
@@ -110,12 +114,17 @@ func (c *call) scan(client *control.Client, dir string) error {
 			return err
 		}
 	}
+	for _, name := range p.known {
+		if err := os.WriteFile(filepath.Join(dir, name, mark), nil, 0o644); err != nil {
+			return fmt.Errorf("cannot mark the entry %s: %w", name, durable.Bare(err))
+		}
+	}
 	for _, name := range p.foreign {
 		fmt.Fprintf(c.to.Err, "%s: warning: nothing runs %s/run; define the service in rlminit.yaml\n", c.name, filepath.Join(dir, name))
 	}
 	for _, name := range p.stale {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot remove the link %s: %w", name, durable.Bare(err))
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("cannot remove the entry %s: %w", name, durable.Bare(err))
 		}
 	}
 	for _, name := range p.link {
@@ -127,7 +136,7 @@ func (c *call) scan(client *control.Client, dir string) error {
 }
 
 // enter makes the entry of a service: a link to its slot, or, for a profile that was found
-// stopped, which has none, a directory with the file down.
+// stopped, which has none, a directory with the file down and the mark.
 func enter(dir, published, name string) error {
 	path, slot := filepath.Join(dir, name), filepath.Join(published, name)
 	if exists(slot) {
@@ -140,8 +149,10 @@ func enter(dir, published, name string) error {
 	if err := os.Mkdir(staged, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return durable.Bare(err)
 	}
-	if err := os.WriteFile(filepath.Join(staged, "down"), nil, 0o644); err != nil {
-		return durable.Bare(err)
+	for _, file := range []string{"down", mark} {
+		if err := os.WriteFile(filepath.Join(staged, file), nil, 0o644); err != nil {
+			return durable.Bare(err)
+		}
 	}
 	if err := os.Rename(staged, path); err != nil {
 		return errors.Unwrap(err)
@@ -152,10 +163,7 @@ func enter(dir, published, name string) error {
 // isOwnDir tells whether a scan directory is one that an application keeps, and not the
 // supervisor's under another name.
 func isOwnDir(path string) bool {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false
-	}
+	real, _ := filepath.EvalSymlinks(path)
 	info, err := os.Stat(real)
 	return err == nil && info.IsDir() && !(filepath.Base(real) == "services" && isRuntime(filepath.Dir(real)))
 }

@@ -24,6 +24,7 @@ func TestAgree(t *testing.T) {
 			[]entry{{name: "gateway-alice", runs: true, down: true}, {name: "gateway-bob", runs: true}, {name: "gateway-carol", runs: true, down: true}},
 			plan{
 				create: []control.CreateProfile{{Name: "bob", ExistOK: true}, {Name: "carol", Stopped: true, ExistOK: true}},
+				known:  []string{"gateway-alice", "gateway-bob", "gateway-carol"},
 				link:   []string{"gateway-default", "web"},
 			},
 		},
@@ -31,6 +32,11 @@ func TestAgree(t *testing.T) {
 			"what is no service of ours",
 			[]entry{{name: "redis", runs: true}, {name: "empty"}, {name: ".gateway-dave.tmp", runs: true}, {name: ".s6-svscan"}, {name: "gateway-", runs: true}},
 			plan{foreign: []string{"redis", "gateway-"}, link: services},
+		},
+		{
+			"a gateway that was renamed or deleted, and one that is as it was",
+			[]entry{{name: "gateway-bob", runs: true, marked: true}, {name: "gateway-carol", down: true, marked: true}, {name: "gateway-alice", runs: true, marked: true}},
+			plan{stale: []string{"gateway-bob", "gateway-carol"}, link: []string{"gateway-default", "web"}},
 		},
 		{
 			"links",
@@ -50,7 +56,7 @@ func TestAgree(t *testing.T) {
 
 func TestEntriesOf(t *testing.T) {
 	dir := t.TempDir()
-	for _, path := range []string{"gateway-alice/run", "gateway-alice/down", "gateway-bob/run", "file"} {
+	for _, path := range []string{"gateway-alice/run", "gateway-alice/down", "gateway-bob/run", "gateway-bob/rlminit", "file"} {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -63,7 +69,7 @@ func TestEntriesOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := entriesOf(dir)
-	want := []entry{{name: "file"}, {name: "gateway-alice", runs: true, down: true}, {name: "gateway-bob", runs: true}, {name: "web", link: "/nowhere/web"}}
+	want := []entry{{name: "file"}, {name: "gateway-alice", runs: true, down: true}, {name: "gateway-bob", runs: true, marked: true}, {name: "web", link: "/nowhere/web"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -88,8 +94,10 @@ func TestEnter(t *testing.T) {
 	if err := enter(dir, published, "gateway-alice"); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Lstat(filepath.Join(dir, "gateway-alice", "down")); err != nil || !info.Mode().IsRegular() {
-		t.Errorf("down: %v", err)
+	for _, file := range []string{"down", "rlminit"} {
+		if info, err := os.Lstat(filepath.Join(dir, "gateway-alice", file)); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 	if err := enter(filepath.Join(dir, "nowhere"), published, "web"); err == nil {
 		t.Error("an entry was made in a directory that is not there")

@@ -102,21 +102,15 @@ func isShim(path string) bool {
 	return bytes.HasPrefix(text, []byte("#!")) && bytes.Contains(text, []byte(" "+Flag))
 }
 
-// supervisor is what a shim has to know of the one in its container.
-type supervisor interface {
-	Socket() string
-	PureInit() bool
-}
-
 // Exec executes target with the arguments that follow it, and returns only if it cannot.
 // Root gets the service user, by the program rlminit beside self. Any other user, and root
-// where no supervisor is, runs it as it is; notice is told of the second.
+// where no supervisor is or will be, runs it as it is; notice is told of the second.
 func Exec(self, target string, args []string, notice func(string)) error {
 	if isShim(target) {
 		return fmt.Errorf("cannot run %s: it is a shim itself; make this shim of the program behind it", target)
 	}
 	if os.Geteuid() == 0 {
-		if supervised(control.Open(), comm()) {
+		if control.Open().Supervised() {
 			program := filepath.Join(filepath.Dir(self), "rlminit")
 			argv := append([]string{"rlminit", "exec", "--", target}, args...)
 			return failed(program, unix.Exec(program, argv, os.Environ()))
@@ -124,24 +118,6 @@ func Exec(self, target string, args []string, notice func(string)) error {
 		notice("no rlminit supervises here: " + target + " runs as root")
 	}
 	return failed(target, unix.Exec(target, append([]string{target}, args...), os.Environ()))
-}
-
-// supervised tells whether a supervisor is here, or will be: then only it says who the
-// service user is, and nothing is run as root in the meantime.
-func supervised(s supervisor, init string) bool {
-	if _, err := os.Lstat(s.Socket()); err == nil {
-		return true
-	}
-	return init == "rlminit" && !s.PureInit()
-}
-
-// comm is the name of PID 1's program; "" if it cannot be told.
-func comm() string {
-	name, err := os.ReadFile("/proc/1/comm")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(name))
 }
 
 // NotRun is a program that could not be executed, with the exit code that a shell gives it.

@@ -71,37 +71,6 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// fake is a supervisor.
-type fake struct {
-	socket string
-	pure   bool
-}
-
-func (f fake) Socket() string { return f.socket }
-func (f fake) PureInit() bool { return f.pure }
-
-func TestSupervised(t *testing.T) {
-	dir := t.TempDir()
-	socket := program(t, filepath.Join(dir, "control.sock"))
-	none := filepath.Join(dir, "nowhere")
-	for _, c := range []struct {
-		is   fake
-		init string
-		want bool
-	}{
-		{fake{socket, false}, "rlminit", true},
-		{fake{socket, false}, "docker-init", true},
-		{fake{none, false}, "rlminit", true}, // it will be there
-		{fake{none, true}, "rlminit", false},
-		{fake{none, false}, "bash", false},
-		{fake{none, false}, "", false},
-	} {
-		if got := supervised(c.is, c.init); got != c.want {
-			t.Errorf("%+v below %q: %v, want %v", c.is, c.init, got, c.want)
-		}
-	}
-}
-
 // TestNotRun: what cannot be executed has the exit code that a shell gives it.
 func TestNotRun(t *testing.T) {
 	there := program(t, filepath.Join(t.TempDir(), "agent"))

@@ -141,7 +141,7 @@ func check(file string) (note string, err error) {
 	switch {
 	case err != nil:
 		return "", err
-	case underInit():
+	case control.Open().UnderInit():
 		return limits(c), checkCompiled(c)
 	}
 	note, err = checkUser(c)
@@ -190,7 +190,7 @@ func checkCompiled(c *config.Config) error {
 // than who asks, with what that has.
 func hostOfInit() (config.Host, error) {
 	host, err := config.ThisHost()
-	if err == nil && underInit() {
+	if err == nil && control.Open().UnderInit() {
 		host = host.Of(1)
 	}
 	return host, err
@@ -232,12 +232,6 @@ func checkUser(c *config.Config) (note string, err error) {
 	return "", err
 }
 
-// underInit tells whether PID 1 is rlminit.
-func underInit() bool {
-	name, err := os.ReadFile("/proc/1/comm")
-	return err == nil && strings.TrimSpace(string(name)) == "rlminit"
-}
-
 // checkHere finds the faults of the configuration that init would read, and
 // what this place would refuse of it. An error keeps it from looking.
 func checkHere(path string) (note string, faults, err error) {
@@ -258,7 +252,7 @@ func checkHere(path string) (note string, faults, err error) {
 		if err == nil {
 			err = checkNames(c, path)
 		}
-		if err == nil && !underInit() { // who asks may be no root, as init will be
+		if err == nil && !control.Open().UnderInit() { // who asks may be no root, as init will be
 			err = config.CheckUser(c, host.Accounts)
 		}
 	}

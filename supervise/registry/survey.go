@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -8,6 +9,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/profiles/bootlog"
 	"rlminit/reconcile"
@@ -192,7 +194,8 @@ func (v *surveyor) record(ops []reconcile.Op, f *findings) {
 	if len(found) == 0 && len(incomplete) == 0 {
 		return
 	}
-	if err := store.Records.TakeOver(found, incomplete); err != nil {
+	err := store.Records.TakeOver(found, incomplete)
+	if err != nil && !errors.Is(err, journal.ErrClosed) { // the container ends: its next boot finds the same
 		slog.Warn("cannot record what is wanted of services", "err", err)
 		for _, op := range ops {
 			if op.Record && op.Reason != "" { // else it is kept aside, and that is said

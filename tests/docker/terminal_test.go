@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,16 +25,23 @@ type terminal struct {
 	read int // how much of seen was looked at
 }
 
-// attach sits down at a container's terminal: `docker attach` in a pseudo
-// terminal of ours, pty(7).
+// attach sits down at a container's terminal.
 func attach(t *testing.T, b *box.Box) *terminal {
+	t.Helper()
+	return dockerOn(t, "attach", b.Place.(*Place).name)
+}
+
+// dockerOn runs the docker client in a session of its own, with a pseudo terminal of ours
+// that controls it, pty(7).
+func dockerOn(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	master, slave, err := pseudoTerminal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("docker", "attach", b.Place.(*Place).name)
+	cmd := exec.Command("docker", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
