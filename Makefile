@@ -201,13 +201,16 @@ test-fleet-nemesis: go ## torments a fleet of five on an etcd of three in Docker
 	cd fleet && $(GO) test -count=1 -timeout 24h -v -run '^TestNemesis$$' ./test/nemesis -args -minutes $(or $(MINUTES),3) -seed $(or $(SEED),0)
 	cd fleet && $(GO) test -count=1 -timeout 1h -v -run '^TestNemesis$$' ./test/nemesis -args -minutes 1 -no-deadline
 
-.PHONY: fleet-demo
-fleet-demo: image ## three members and an etcd of three on this machine: moves a profile, kills a member, says what it saw; KEEP=1 leaves them running
+.PHONY: fleet-image
+fleet-image: image ## rlminit:fleet, the image of deploy/, and rlminit:fleet-etcd, an etcd for the demo
 	@rm -rf dist/fleet; mkdir -p dist/fleet; cp deploy/rlminit.yaml dist/fleet; chmod 644 dist/fleet/*.yaml
 	@cd fleet && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../dist/fleet/ ./cmd/rlminit-fleet
 	@cd fleet/test/etcd && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../../dist/fleet/ .
 	@$(DOCKER) build -q -f deploy/Dockerfile --build-arg DEMO=$(IMAGE):demo -t rlminit:fleet dist/fleet
 	@printf 'FROM scratch\nCOPY etcd /\nENTRYPOINT ["/etcd"]\n' | $(DOCKER) build -q -f - -t rlminit:fleet-etcd dist/fleet
+
+.PHONY: fleet-demo
+fleet-demo: fleet-image ## three members and an etcd of three on this machine: moves a profile, kills a member, says what it saw; KEEP=1 leaves them running
 	@DOCKER='$(DOCKER)' deploy/demo
 
 .PHONY: test-dist

@@ -84,7 +84,7 @@ type EffectKind uint8
 const (
 	Survey  EffectKind = iota // answered by Surveyed
 	Grant                     // answered by Granted, NotGranted
-	Renew                     // Lease: answered by Renewed, NotRenewed, Expired
+	Renew                     // Lease, TTL: answered by Renewed, NotRenewed, Expired
 	Revoke                    // Lease: nothing runs under it; not answered
 	Claim                     // Name, Lease, Fence: if nobody has it, and its mark has that fence, 0: there is none; answered by Claimed, Taken, Unsure
 	Release                   // Name, Fence: if it is still so; answered by Released
@@ -105,6 +105,7 @@ type Effect struct {
 	Kind      EffectKind
 	Name      string
 	Lease     int64
+	TTL       int64 // of it
 	Fence     int64
 	At        int64 // the deadline
 	Count     int

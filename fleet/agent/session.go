@@ -40,7 +40,7 @@ func (s *session) answer(a *Agent, in Input) {
 		s.renewed(a, in)
 	case NotRenewed:
 		if in.Lease == s.lease {
-			s.asked, s.again = 0, a.now+s.ttl/10
+			s.asked, s.again = 0, a.now+s.ttl/20
 			if !s.said {
 				s.said = true
 				a.say("etcd does not answer: what runs goes on until its deadline, and nothing is started: %s", in.Text)
@@ -107,7 +107,7 @@ func (s *session) decide(a *Agent) {
 	}
 	if a.now >= next {
 		s.asked = a.now
-		a.do(Effect{Kind: Renew, Lease: s.lease})
+		a.do(Effect{Kind: Renew, Lease: s.lease, TTL: s.ttl})
 		next = a.now + s.ttl/3
 	}
 	a.wake(min(next, s.end()))
@@ -116,12 +116,13 @@ func (s *session) decide(a *Agent) {
 // mute lets the lease run out while the box answers nothing: it cannot move deadlines on, so
 // its gateways end, and they are to run elsewhere.
 func (s *session) mute(a *Agent) {
-	if a.now >= s.sent+s.ttl/2 && !s.said {
+	late := max(s.sent, s.from) + s.ttl/2
+	if a.now >= late && !s.said {
 		s.said = true
 		a.say("rlminit does not answer: the lease is not renewed until it does")
 	}
-	if a.now < s.sent+s.ttl/2 {
-		a.wake(s.sent + s.ttl/2)
+	if a.now < late {
+		a.wake(late)
 	}
 	a.wake(s.end())
 }

@@ -252,7 +252,7 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 		in.TTL = int64(ttl)
 	case agent.Renew:
 		in.Kind, in.Sent = agent.Renewed, sent
-		switch err = m.Store.Renew(ctx, m.Config.Agent.Member, e.Lease); {
+		switch err = m.renew(ctx, e); {
 		case errors.Is(err, store.ErrExpired):
 			in.Kind = agent.Expired
 		case err != nil:
@@ -269,6 +269,13 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 	case agent.Release:
 		in.Kind, in.Failed = agent.Released, m.Store.Release(ctx, e.Name, e.Fence) != nil
 	}
+}
+
+// renew sends a beat with what this member is now, and the time of the lease that it has.
+func (m *Member) renew(ctx context.Context, e agent.Effect) error {
+	is := m.Config.Member
+	is.TTL = e.TTL
+	return m.Store.Renew(ctx, m.Config.Agent.Member, is, e.Lease)
 }
 
 // tellStore carries out what nobody waits for. What fails is asked for again, or is let be:

@@ -38,7 +38,7 @@ type Config struct {
 
 	// Timeout bounds each request; 0: 5 s.
 	Timeout time.Duration
-	// Lease is that of a session: what renews it is given a quarter of it, so that there is
+	// Lease is that of a session: what renews it is given a fifth of it, so that there is
 	// time to ask another endpoint. 0: as any other request.
 	Lease time.Duration
 }
@@ -124,7 +124,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		s.timeout = 5 * time.Second
 	}
 	if s.renew = s.timeout; c.Lease > 0 {
-		s.renew = min(s.timeout, c.Lease/4)
+		s.renew = min(s.timeout, c.Lease/5)
 	}
 	if at, err := s.check(ctx, c.Endpoints); err != nil {
 		client.Close()

@@ -117,7 +117,7 @@ func TestSecured(t *testing.T) {
 	lease, _, err := s.Grant(t.Context(), "m", agent.Member{}, 60*time.Second)
 	a.must(err)
 	for round := range 3 {
-		a.must(s.Renew(t.Context(), "m", lease))
+		a.must(s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease))
 		fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
 		a.must(err)
 		a.must(s.Release(t.Context(), "alice", fence))
@@ -128,7 +128,7 @@ func TestSecured(t *testing.T) {
 		}
 	}
 	s.Revoke(t.Context(), lease)
-	if err := s.Renew(t.Context(), "m", lease); !errors.Is(err, ErrExpired) {
+	if err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); !errors.Is(err, ErrExpired) {
 		t.Errorf("a lease that was revoked: %v", err)
 	}
 	for what, c := range map[string]Config{

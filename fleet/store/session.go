@@ -33,7 +33,7 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 		return 0, 0, fmt.Errorf("etcd is another cluster than before (%x, was %s); restart the agent", g.ResponseHeader.ClusterId, s.Cluster())
 	}
 	key := s.prefix + members + name
-	m.TTL = int64(ttl)
+	m.TTL = g.TTL * int64(time.Second)
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(g.ID))).Commit()
 	switch {
@@ -51,27 +51,24 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 //
 // The beat is what counts. It goes through etcd's log, so no member of etcd can take it that
 // leads no more, and it fails if the session has ended. The keep-alive only has etcd not end
-// the lease.
-func (s *Store) Renew(ctx context.Context, name string, lease int64) (err error) {
+// the lease, and nobody waits for it: a member of etcd that does not lead passes it on to the
+// one that it takes for the leader, also if that hangs.
+func (s *Store) Renew(ctx context.Context, name string, m agent.Member, lease int64) (err error) {
+	go func() {
+		bounded, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		_, _ = s.client.KeepAliveOnce(bounded, clientv3.LeaseID(lease)) // if it fails for long, so do beats
+	}()
 	ctx, over := s.begin(ctx, s.renew)
 	defer over(&err)
-	answer, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(lease))
+	key := s.prefix + members + name
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
+		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return ErrExpired
 	case err != nil:
 		return fmt.Errorf("cannot renew the lease: %w", err)
-	case answer.TTL <= 0:
-		return ErrExpired
-	}
-	key := s.prefix + members + name
-	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
-		Then(clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
-	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		return ErrExpired
-	case err != nil:
-		return fmt.Errorf("cannot confirm that the lease was renewed: %w", err)
 	case r.Header.ClusterId != s.cluster:
 		return fmt.Errorf("etcd is another cluster than before; restart the agent")
 	case !r.Succeeded:

@@ -36,7 +36,7 @@ func TestPausedEndpoint(t *testing.T) {
 		}
 		failed := 0
 		for range 12 {
-			if err := s.Renew(t.Context(), "m", lease); err != nil {
+			if err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); err != nil {
 				failed++
 				t.Logf("%s is paused: %v", n.Name, err)
 			}
@@ -101,15 +101,16 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lease, _, err := s.Grant(t.Context(), "m", agent.Member{Weight: 2}, 60*time.Second)
+	lease, _, err := s.Grant(t.Context(), "m", agent.Member{Weight: 1}, 60*time.Second)
 	must(err)
 	fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
 	must(err)
 	until("the claim", func() bool { return view.Owners["alice"].Fence == fence && view.Marks["alice"].Fence == fence })
-	must(s.Renew(t.Context(), "m", lease))
-	if m := view.Members["m"]; m.Weight != 2 || m.Lease != lease || m.TTL != int64(60*time.Second) {
-		t.Errorf("the member is %+v after a beat", m)
-	}
+	must(s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease))
+	until("the beat, with what the member is now", func() bool {
+		m := view.Members["m"]
+		return m.Weight == 2 && m.Lease == lease && m.TTL == int64(60*time.Second)
+	})
 	leader, err := c.Leader(t.Context())
 	must(err)
 	must(leader.Pause())
@@ -124,7 +125,7 @@ func TestWatch(t *testing.T) {
 	if _, there := view.Owners["alice"]; there {
 		until("the end of the claim", func() bool { _, there := view.Owners["alice"]; return !there })
 	}
-	if err := s.Renew(t.Context(), "m", lease); !errors.Is(err, ErrExpired) {
+	if err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); !errors.Is(err, ErrExpired) {
 		t.Errorf("the beat of a session that has ended: %v", err)
 	}
 	next, _, err := s.Grant(t.Context(), "n", agent.Member{}, 60*time.Second)
