@@ -132,6 +132,7 @@ type fleet struct {
 	release time.Duration
 	listen  map[string]string // of members, by name
 	data    Data
+	is      agent.Member // what members are that begin from now on
 }
 
 const lease = 4 * time.Second
@@ -183,7 +184,7 @@ func (f *fleet) run(name, dir string) {
 		st.Close()
 	})
 	c := Config{
-		Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Member: agent.Member{Weight: 1}, Dir: dir, Store: st,
+		Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Member: f.is, Dir: dir, Store: st,
 		Box: f.boxes[name], Data: f.data, Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: 200 * time.Millisecond, Release: f.release, Listen: f.listen[name],
 	}
 	go func() {
@@ -295,10 +296,44 @@ func TestNextAgent(t *testing.T) {
 	f.eventually("all run", n, nil)
 	before := fences(f.boxes["m0"])
 	f.cancels["m0"]()
+	f.is.Weight = 3
 	f.run("m0", dir)
 	f.extended(f.boxes["m0"], boottime()+int64(2*lease)) // longer than what ran could without it
+	if is := f.view().Members["m0"]; is.Weight != 3 || is.TTL != int64(lease) {
+		t.Errorf("the next agent is another member than before, and the fleet has %+v", is)
+	}
 	if after := fences(f.boxes["m0"]); fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("before: %v; after: %v", before, after)
+	}
+}
+
+// view is what etcd says of the fleet.
+func (f *fleet) view() *agent.View {
+	f.t.Helper()
+	all, _, err := f.store.Whole(context.Background())
+	f.must(err)
+	v := agent.NewView()
+	v.Take(all)
+	return v
+}
+
+// TestLeaseEndsTooEarly ends the lease of a member that lives, as a leader of etcd does that
+// was paused and comes back. What it ran runs elsewhere, and never at both; the register
+// finds that.
+func TestLeaseEndsTooEarly(t *testing.T) {
+	f := newFleet(t, 1, 3)
+	const n = 12
+	f.declare(n)
+	f.eventually("all run", n, nil)
+	for range 3 {
+		for _, m := range f.view().Members {
+			f.store.Revoke(context.Background(), m.Lease)
+			break
+		}
+		begun := time.Now()
+		<-time.After(lease / 4) // until its agent has heard of it
+		f.eventually("all run again", n, nil)
+		t.Logf("all run after %s", time.Since(begun))
 	}
 }
 
