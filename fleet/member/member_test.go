@@ -18,6 +18,7 @@ import (
 
 // pretended is a box that keeps deadlines, and runs nothing.
 type pretended struct {
+	slow time.Duration // to stop a gateway
 	name string
 	all  *register
 
@@ -106,6 +107,7 @@ func (b *pretended) Extend(_ context.Context, all []agent.Deadline) (refused []s
 }
 
 func (b *pretended) Stop(_ context.Context, name string) error {
+	<-time.After(b.slow)
 	b.kill(name)
 	return nil
 }
@@ -321,7 +323,11 @@ func (f *fleet) view() *agent.View {
 // was paused and comes back. What it ran runs elsewhere, and never at both; the register
 // finds that.
 func TestLeaseEndsTooEarly(t *testing.T) {
-	f := newFleet(t, 1, 3)
+	f := newFleet(t, 1, 0)
+	for _, name := range []string{"m0", "m1", "m2"} {
+		f.boxes[name] = &pretended{name: name, all: f.all, runs: map[string]*gateway{}, slow: time.Second}
+		f.run(name, t.TempDir())
+	}
 	const n = 12
 	f.declare(n)
 	f.eventually("all run", n, nil)
