@@ -308,6 +308,7 @@ func TestReloadNamesEveryKey(t *testing.T) {
 		"inherit_env":     {"inherit_env: [PATH]", later},
 		"gateway":         {"", once},
 		"gateways":        {"gateways: {web: {command: [web]}}", once},
+		"fleet":           {"", ""}, // what changes is its service
 		"services":        {"", ""},
 		"version":         {"", ""}, // which has one value
 		"home":            {"", ""}, // TestReloadKeepsWhatNeedsANewContainer

@@ -64,6 +64,7 @@ var parts = []part{
 	{key: "env_file", when: nextStart, of: func(_ *Settings, c *config.Config) any { return list(c.EnvFile) }},
 	{key: "inherit_env", when: nextStart, of: func(_ *Settings, c *config.Config) any { return list(c.InheritEnv) }},
 
+	{key: "fleet", when: told}, // of its service
 	{key: "services", when: told},
 }
 
