@@ -82,9 +82,10 @@ test: ## everything: unit tests, PID namespaces, Docker; ends with what was left
 test-unit: go ## unit tests, with the race detector where there are goroutines
 	@tests/install-tools curl
 	@[ -n '$(RACE)' ] || { echo 'no C compiler: the tests run without the race detector'; [ "$${CI:-}" != true ]; }
+	@# Many tests wait for most of their time: three packages at once keep two cores busy.
 	@{ rc=0; $(GO) test -vet=off -json $(addprefix ./,$(ALONE)) || rc=$$?; \
 		$(if $(RACE),$(GO) test -vet=off -json -run Simulation ./supervise/loop || rc=$$?;) \
-		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -vet=off -timeout 20m -json $(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN)) || rc=$$?; echo "exit $$rc"; } | \
+		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test -p 3 $(RACE) -vet=off -timeout 20m -json $(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN)) || rc=$$?; echo "exit $$rc"; } | \
 		$(GO) run ./tests/cmd/testlog unit $(RACE) # make check vets
 
 .PHONY: test-ns

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -90,12 +91,18 @@ func TestCalledByLink(t *testing.T) {
 	}
 }
 
-// resized gives a terminal another size.
+// resized gives a terminal another size, again and again until the program says so: the
+// docker client does not pass every one on.
 func resized(t *testing.T, tty *terminal) {
 	t.Helper()
-	for _, size := range []unix.Winsize{{Row: 30, Col: 90}, {Row: 40, Col: 120}} {
-		if err := unix.IoctlSetWinsize(int(tty.master.Fd()), unix.TIOCSWINSZ, &size); err != nil {
-			t.Fatal(err)
+	for at := time.Now(); time.Since(at) < 20*time.Second; time.Sleep(time.Second) {
+		for _, size := range []unix.Winsize{{Row: 30, Col: 90}, {Row: 40, Col: 120}} {
+			if err := unix.IoctlSetWinsize(int(tty.master.Fd()), unix.TIOCSWINSZ, &size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Contains(tty.all()[tty.read:], "size 40 120") {
+			break
 		}
 	}
 	tty.reads("size 40 120")
