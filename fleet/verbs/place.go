@@ -84,19 +84,19 @@ func (d *drained) drain(ctx context.Context, st *store.Store, v *agent.View, lim
 	return err
 }
 
-// pending is which of those that a member had are there yet, or do not run elsewhere; nowhere
-// those that no member takes. had grows by those that it has.
+// pending is which profiles a member has yet, or ran there and do not run elsewhere; nowhere
+// those of these that no member takes. had grows by those that run there.
 func (d *drained) pending(v *agent.View, had map[string]bool) (pending, nowhere []string) {
 	for name, o := range v.Owners {
-		had[name] = had[name] || o.Member == d.Member
+		had[name] = had[name] || o.Member == d.Member && v.Runs(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(had)) {
 		owner, owned := v.Owners[name]
 		p, declared := v.Profiles[name]
 		switch {
-		case !had[name]:
 		case owner.Member == d.Member:
 			pending = append(pending, name+" is there yet")
+		case !had[name]: // it did not run there
 		case !declared || p.Stopped || v.Runs(name):
 		case !owned && !v.Taken(name):
 			nowhere = append(nowhere, waits(v, name))

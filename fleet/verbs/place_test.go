@@ -27,6 +27,8 @@ func TestDrainPending(t *testing.T) {
 	apply("left", &agent.Owner{Member: "m0", Fence: 6})
 	apply("late", &agent.Owner{Member: "m0", Fence: 5})
 	apply("runs", &agent.Live{Fence: 7})
+	apply("failed", &agent.Profile{}) // it was there, and did not run
+	had["failed"] = false
 	apply("stopped", &agent.Profile{Stopped: true})
 	apply("nowhere", &agent.Profile{Labels: map[string]string{"zone": "b"}})
 	d := drained{Member: "m0"}

@@ -39,6 +39,7 @@ func (b *box) Survey(context.Context) (out []agent.Run, _ error) {
 
 func (b *box) Seen(ctx context.Context) ([]agent.Run, error)              { return b.Survey(ctx) }
 func (b *box) Prepare(context.Context, string, agent.Profile) error       { return nil }
+func (b *box) Try(context.Context, string, agent.Profile) error           { return nil }
 func (b *box) Extend(context.Context, []agent.Deadline) ([]string, error) { return nil, nil }
 func (b *box) Start(_ context.Context, name string, fence, _ int64) error { return b.put(name, fence) }
 
