@@ -211,6 +211,9 @@ func (a *Agent) heard(c Change, before Owner) {
 	case *Mark, *Profile, *Move, *Backoff:
 		if h != nil {
 			h.check = true
+			if _, is := value.(*Move); is && h.Phase == Running {
+				h.moved(a) // it is here, and another move of it may have been taken back so
+			}
 		}
 		a.vacate(c.Name)
 	case *Member, *Drain:

@@ -166,6 +166,13 @@ func (h *Held) moved(a *Agent) {
 	}
 }
 
+// stays tells whether somebody has sent it back to this member before it was released. Its
+// data need not be stored then: it is here.
+func (h *Held) stays(a *Agent) bool {
+	p, declared := a.view.Profiles[h.Name]
+	return declared && !p.Stopped && !a.leaving && !h.drained && a.view.Moves[h.Name].To == a.config.Member && a.view.takes(a.config.Member, h.Name)
+}
+
 // stopped goes on, since the box has said that nothing is left.
 func (h *Held) stopped(a *Agent) {
 	switch {
@@ -189,6 +196,9 @@ func (h *Held) decide(a *Agent) {
 	}
 	switch {
 	case h.Phase <= Found:
+	case h.Phase == Saving && h.asked == 0 && h.stays(a):
+		h.to(a, Preparing)
+		h.ask(a)
 	case h.Phase == Running:
 		h.watch(a)
 	case h.again > a.now:

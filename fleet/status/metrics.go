@@ -114,12 +114,9 @@ func writeSession(t *metrics.Text, s Snapshot, now int64) {
 	t.One("rlminit_fleet_revision", "gauge", "", "The revision of etcd up to which this member knows all changes.", float64(s.Revision))
 	c := s.Counts
 	t.Head("rlminit_fleet_claim_attempts", "counter", "", "Claims that this member has tried to get, by outcome.")
-	for _, o := range []struct {
-		outcome string
-		n       int64
-	}{{"won", c.Won}, {"lost", c.Lost}, {"unsure", c.Unsure}} {
-		t.Sample(metrics.Label("outcome", o.outcome), float64(o.n))
-	}
+	t.Sample(metrics.Label("outcome", "won"), float64(c.Won))
+	t.Sample(metrics.Label("outcome", "lost"), float64(c.Lost))
+	t.Sample(metrics.Label("outcome", "unsure"), float64(c.Unsure))
 	t.One("rlminit_fleet_keepalives", "counter", "", "Keep-alives that were confirmed.", float64(c.KeepAlives))
 	t.One("rlminit_fleet_keepalive_failures", "counter", "", "Keep-alives that were not confirmed.", float64(c.NotConfirmed))
 	t.Head("rlminit_fleet_etcd_request_seconds", "summary", "seconds", "How long requests to etcd took.")

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,17 +40,45 @@ type Member struct {
 func Profiles(v *agent.View) []Profile {
 	all := []Profile{}
 	for _, name := range slices.Sorted(maps.Keys(v.Profiles)) {
-		owner := v.Owners[name]
-		s := Profile{Name: name, State: stateOf(v, name), Owner: owner.Member, Fence: owner.Fence, MoveTo: v.Moves[name].To, Failed: v.Backoffs[name].Count}
-		if s.State == "waiting" {
-			if order := v.Place(name); len(order) > 0 {
-				s.Next = order[0]
-			}
-		}
-		s.Why = strings.Join(reasons(v, s), "; ")
-		all = append(all, s)
+		all = append(all, Of(v, name))
 	}
 	return all
+}
+
+// Of is one that is declared.
+func Of(v *agent.View, name string) Profile {
+	owner := v.Owners[name]
+	s := Profile{Name: name, State: stateOf(v, name), Owner: owner.Member, Fence: owner.Fence, MoveTo: v.Moves[name].To, Failed: v.Backoffs[name].Count}
+	if s.State == "waiting" {
+		if order := v.Place(name); len(order) > 0 {
+			s.Next = order[0]
+		}
+	}
+	s.Why = strings.Join(reasons(v, s), "; ")
+	return s
+}
+
+// Refusals is why members do not take a profile: for each reason, those that have it.
+func Refusals(v *agent.View, name string) (out []string) {
+	who := map[string][]string{}
+	for _, m := range slices.Sorted(maps.Keys(v.Members)) {
+		if why := v.Why(m, name); why != "" {
+			who[why] = append(who[why], m)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(who)) {
+		at := strings.Join(who[why], ", ")
+		if n := len(who[why]); n > 3 {
+			at = fmt.Sprintf("%d members", n)
+		}
+		out = append(out, at+": "+why)
+	}
+	return out
+}
+
+// NobodyTakes says that no member takes a profile, and why.
+func NobodyTakes(v *agent.View, name string) string {
+	return "no member takes it: " + cmp.Or(strings.Join(Refusals(v, name), "; "), "there is none")
 }
 
 func stateOf(v *agent.View, name string) string {
@@ -75,13 +104,14 @@ func reasons(v *agent.View, s Profile) (out []string) {
 		}
 	}
 	if b, ok := v.Backoffs[s.Name]; ok {
-		out = append(out, fmt.Sprintf("it could not be started at %s (%d in a row): %s", b.Member, b.Count, b.Text))
+		earlier := map[bool]string{true: "earlier: "}[s.State == "running"] // until it has run for a minute
+		out = append(out, fmt.Sprintf("%sit could not be started at %s (%d in a row): %s", earlier, b.Member, b.Count, b.Text))
 	}
 	switch {
 	case s.Owner != "" && v.Profiles[s.Name].Stopped:
 		out = append(out, "it is being stopped")
 	case s.State == "waiting" && s.Next == "":
-		out = append(out, "no member takes it")
+		out = append(out, NobodyTakes(v, s.Name))
 	case s.State == "waiting":
 		out = append(out, "the next to claim it is "+s.Next)
 		if m, left := v.Marks[s.Name]; left {
@@ -93,18 +123,10 @@ func reasons(v *agent.View, s Profile) (out []string) {
 
 // Members is all members that are there, drained, or have claims yet.
 func Members(v *agent.View) []Member {
-	names := map[string]bool{}
-	for name := range v.Members {
-		names[name] = true
-	}
-	for name := range v.Drains {
-		names[name] = true
-	}
-	for name := range v.Load {
-		names[name] = true
-	}
+	names := slices.Concat(slices.Collect(maps.Keys(v.Members)), slices.Collect(maps.Keys(v.Drains)), slices.Collect(maps.Keys(v.Load)))
+	slices.Sort(names)
 	all := []Member{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range slices.Compact(names) {
 		m, live := v.Members[name]
 		s := Member{Name: name, State: "live", Profiles: v.Load[name], Weight: m.Weight, Capacity: m.Capacity, Labels: m.Labels, Version: m.Version}
 		_, drained := v.Drains[name]

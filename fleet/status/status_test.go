@@ -15,12 +15,17 @@ func TestWhy(t *testing.T) {
 		{Name: "new", Value: &agent.Profile{}},
 		{Name: "left", Value: &agent.Profile{}},
 		{Name: "left", Value: &agent.Mark{Fence: 7}},
+		{Name: "well", Value: &agent.Profile{Revision: 3}},
+		{Name: "well", Value: &agent.Owner{Member: "m", Fence: 8}},
+		{Name: "well", Value: &agent.Live{Fence: 8, Declared: 3}},
+		{Name: "well", Value: &agent.Backoff{Count: 1, Member: "n", Text: "no such file"}},
 		{Name: "nobody", Value: &agent.Profile{Labels: map[string]string{"gpu": "yes"}}},
 	})
 	want := map[string]string{
 		"new":    "the next to claim it is m",
 		"left":   "the next to claim it is m; what ran under fence 7 may run until its deadline",
-		"nobody": "no member takes it",
+		"well":   "earlier: it could not be started at n (1 in a row): no such file",
+		"nobody": "no member takes it: m: it has no label gpu=yes",
 	}
 	for _, p := range Profiles(v) {
 		if !strings.HasPrefix(p.Why, want[p.Name]) || p.Name == "new" && p.Why != want[p.Name] {

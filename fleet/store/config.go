@@ -6,20 +6,22 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -58,6 +60,7 @@ type Store struct {
 	endpoints []string
 	at        int
 	asked     Asked
+	silent    []string
 }
 
 // Asked is what was asked of etcd, and how long it took. What has failed has had no answer,
@@ -101,7 +104,7 @@ func (s *Store) begin(ctx context.Context, within time.Duration) (bounded contex
 // oldest are the versions of etcd from which on a server asks, before it renews a lease,
 // whether it still leads, and takes no notice of what an old leader wants to end: older
 // ones say that a lease was renewed which another member has ended.
-var oldest = [3]int{3, 5, 11}
+var oldest = semver.Version{Major: 3, Minor: 5, Patch: 11}
 
 // Open connects to etcd and refuses one that is too old. It waits until one of the
 // endpoints answers, or ctx is done.
@@ -119,14 +122,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use etcd: %w", because(ctx, c.Endpoints[0], conf.TLS, err))
 	}
-	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: c.Timeout, endpoints: c.Endpoints}
-	if s.timeout == 0 {
-		s.timeout = 5 * time.Second
-	}
+	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: cmp.Or(c.Timeout, 5*time.Second), endpoints: c.Endpoints}
 	if s.renew = s.timeout; c.Lease > 0 {
 		s.renew = min(s.timeout, c.Lease/5)
 	}
-	if at, err := s.check(ctx, c.Endpoints); err != nil {
+	if at, err := s.check(ctx); err != nil {
 		client.Close()
 		return nil, because(ctx, at, conf.TLS, err)
 	}
@@ -198,6 +198,9 @@ func because(ctx context.Context, endpoint string, conf *tls.Config, err error) 
 		dial = (&tls.Dialer{Config: conf}).DialContext
 	}
 	connection, why := dial(ctx, "tcp", at.Host)
+	if at.Scheme == "https" && (errors.Is(why, io.EOF) || errors.As(why, new(tls.RecordHeaderError))) {
+		return fmt.Errorf("etcd at %s does not speak TLS; write http:// if it is to be so", endpoint)
+	}
 	if why != nil {
 		return fmt.Errorf("etcd at %s does not answer: %w", endpoint, why)
 	}
@@ -205,33 +208,73 @@ func because(ctx context.Context, endpoint string, conf *tls.Config, err error) 
 	return err
 }
 
+// answer is what an endpoint says of itself.
+type answer struct {
+	at  int
+	is  *clientv3.StatusResponse
+	err error
+}
+
+// ask asks all endpoints how they are, at once, within a time. Once one has answered the
+// others have a second more.
+func (s *Store) ask(ctx context.Context, within time.Duration) (out []answer) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	answers := make(chan answer)
+	for i, endpoint := range s.endpoints {
+		go func() {
+			is, err := s.client.Status(ctx, endpoint)
+			answers <- answer{i, is, err}
+		}()
+	}
+	for range s.endpoints {
+		a := <-answers
+		if out = append(out, a); a.err == nil {
+			time.AfterFunc(time.Second, cancel)
+		}
+	}
+	return out
+}
+
 // check asks every endpoint for its version. Those that do not answer are let be, as long
 // as one does: they may be down just now. An error is of the endpoint at.
-func (s *Store) check(ctx context.Context, endpoints []string) (at string, err error) {
-	answered := false
-	for i, endpoint := range endpoints {
-		bounded, cancel := context.WithTimeout(ctx, s.timeout)
-		is, asked := s.client.Status(bounded, endpoint)
-		cancel()
-		if asked != nil {
-			at, err = endpoint, fmt.Errorf("etcd at %s does not answer: %w", endpoint, asked)
+func (s *Store) check(ctx context.Context) (at string, err error) {
+	var answered []int
+	for _, a := range s.ask(ctx, s.timeout) {
+		endpoint := s.endpoints[a.at]
+		if a.err != nil {
+			at, err = endpoint, fmt.Errorf("etcd at %s does not answer: %w", endpoint, a.err)
+			s.silent = append(s.silent, endpoint)
 			continue
 		}
-		if err := checkVersion(endpoint, is.Version); err != nil {
+		if err := checkVersion(endpoint, a.is.Version); err != nil {
 			return endpoint, err
 		}
-		if answered && is.Header.ClusterId != s.cluster {
+		if len(answered) > 0 && a.is.Header.ClusterId != s.cluster {
 			return endpoint, wrong("the etcd at %s is of another cluster than the others; correct etcd.endpoints", endpoint)
 		}
-		if !answered || rand.IntN(len(endpoints)) == 0 { // members do not all begin with the same one
-			s.at = i
-		}
-		s.cluster, answered = is.Header.ClusterId, true
+		s.cluster, answered = a.is.Header.ClusterId, append(answered, a.at)
 	}
-	if answered {
-		return "", nil
+	if len(answered) == 0 {
+		return at, err
 	}
-	return at, err
+	s.at = answered[rand.IntN(len(answered))] // members do not all begin with the same one
+	return "", nil
+}
+
+// Silent is the endpoints that did not answer when Open asked.
+func (s *Store) Silent() []string { return s.silent }
+
+// quorum says that etcd has none, if it is so, of a request that had no answer.
+func (s *Store) quorum(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) && !unavailable(err) {
+		return err
+	}
+	there := slices.DeleteFunc(s.ask(context.WithoutCancel(ctx), time.Second), func(a answer) bool { return a.err != nil })
+	if len(there) == 0 || slices.ContainsFunc(there, func(a answer) bool { return a.is.Leader != 0 }) {
+		return err
+	}
+	return fmt.Errorf("etcd has no quorum: %d of %d endpoints answer, and they have no leader", len(there), len(s.endpoints))
 }
 
 // pings are sent so often on a connection that says nothing: etcd ends one that has them
@@ -247,31 +290,12 @@ func wrong(format string, args ...any) error { return wrongError{fmt.Errorf(form
 func Wrong(err error) bool { return errors.As(err, new(wrongError)) }
 
 func checkVersion(at, version string) error {
-	numbers, err := parseVersion(version)
+	is, err := semver.NewVersion(version)
 	if err != nil {
 		return wrong("cannot understand the version %q of etcd at %s", version, at)
 	}
-	for i := range oldest {
-		if numbers[i] != oldest[i] {
-			if numbers[i] < oldest[i] {
-				return wrong("etcd at %s is %s: it renews leases without asking whether it still leads; use 3.5.11, 3.6.0 or later", at, version)
-			}
-			return nil
-		}
+	if is.PreRelease = ""; is.LessThan(oldest) {
+		return wrong("etcd at %s is %s: it renews leases without asking whether it still leads; use 3.5.11, 3.6.0 or later", at, version)
 	}
 	return nil
-}
-
-func parseVersion(version string) (out [3]int, err error) {
-	version, _, _ = strings.Cut(version, "-")
-	parts := strings.Split(version, ".")
-	if len(parts) != 3 {
-		return out, errors.New("it has not three parts")
-	}
-	for i, part := range parts {
-		if out[i], err = strconv.Atoi(part); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
 }

@@ -12,18 +12,22 @@ import (
 	"rlminit/fleet/agent"
 )
 
-// page is how many keys are read at once.
-const page = 10_000
+// first is how many keys are read at once at first, which tells soon whether etcd answers,
+// and page those after them.
+const (
+	first = 1000
+	page  = 10_000
+)
 
 // Whole reads all keys of the fleet as they are at one revision.
 func (s *Store) Whole(ctx context.Context) (all []agent.Change, revision int64, err error) {
 	from, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
-	for {
-		bounded, over := s.begin(ctx, 10*s.timeout)
-		r, err := s.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
+	for limit, within := int64(first), s.timeout; ; limit, within = page, 10*s.timeout {
+		bounded, over := s.begin(ctx, within)
+		r, err := s.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(revision))
 		over(&err)
 		if err != nil {
-			return nil, 0, fmt.Errorf("cannot read the fleet: %w", err)
+			return nil, 0, fmt.Errorf("cannot read the fleet: %w", s.quorum(ctx, err))
 		}
 		if revision == 0 {
 			revision = r.Header.Revision

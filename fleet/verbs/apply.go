@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,10 +29,13 @@ type apply struct {
 
 // applied is `fleet apply --json`.
 type applied struct {
-	Result  string   `json:"result"` // applied, unchanged, rolled_back, partly
+	Result  string   `json:"result"` // applied, unchanged, refused, rolled_back, partly
 	Changed []string `json:"changed"`
 	Why     string   `json:"why,omitempty"`
 }
+
+// lines are the last one that people see, of what no error says.
+var lines = map[string]string{"applied": "applied: %d changed", "unchanged": "nothing is to change: %d changed"}
 
 func applyVerb(o *options) *cobra.Command {
 	a := &apply{revision: map[string]int64{}}
@@ -44,18 +46,21 @@ func applyVerb(o *options) *cobra.Command {
 cannot be started, or does not run within --timeout, the declarations of before are put
 back: exit code 8, or 7 if it was late, and 12 if somebody else has changed one of them.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			st, p, err := o.planned(cmd.Context(), args[0])
+		RunE: o.asking(&a.timeout, func(cmd *cobra.Command, args []string, st *store.Store, v *agent.View) error {
+			p, err := o.planned(args[0], st, v)
 			if err != nil {
 				return err
 			}
-			defer st.Close()
-			a.store, a.out = st, cmd.ErrOrStderr()
+			a.store, a.out = st, cmd.OutOrStdout()
+			if o.json {
+				a.out = cmd.ErrOrStderr()
+			}
 			result, err := a.run(cmd.Context(), p)
-			return errors.Join(err, o.write(cmd.OutOrStdout(), result, func(t *tabwriter.Writer) {
-				fmt.Fprintf(t, "%s: %d changed\n", result.Result, len(result.Changed))
-			}))
-		},
+			if line := lines[result.Result]; line != "" || o.json {
+				return errors.Join(err, o.said(cmd, result, fmt.Sprintf(line, len(result.Changed))))
+			}
+			return err
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&a.approve, "approve", "", "the `HASH` of the plan")
@@ -66,16 +71,22 @@ back: exit code 8, or 7 if it was late, and 12 if somebody else has changed one 
 }
 
 func (a *apply) run(ctx context.Context, p fleetPlan) (applied, error) {
-	result := applied{Result: "unchanged", Changed: []string{}}
+	result := applied{Result: "refused", Changed: []string{}}
 	switch {
 	case len(p.Changes) == 0:
+		result.Result = "unchanged"
 		return result, nil
 	case a.approve == "":
 		return result, exit(control.ExitNotApproved, "the plan is not approved; look at it with rlminit fleet plan, and give --approve %s", p.Hash)
 	case a.approve != p.Hash:
 		return result, exit(control.ExitNotApproved, "the plan is another one now, %s; look at it again with rlminit fleet plan", p.Hash)
+	case len(p.untaken) > 0:
+		return result, exit(control.ExitUnhealthy, "nothing is changed, for it could not run: %s", some(p.untaken))
 	}
-	for wave := range slices.Chunk(p.Changes, max(a.rolling, 1)) {
+	for _, w := range p.Warnings {
+		fmt.Fprintln(a.out, "warning: "+w)
+	}
+	for wave := range slices.Chunk(p.Changes, a.rolling) {
 		if err := a.wave(ctx, wave); err != nil {
 			return a.back(context.WithoutCancel(ctx), err)
 		}
@@ -99,24 +110,12 @@ func (a *apply) wave(ctx context.Context, changes []change) error {
 		a.done = append(a.done, c)
 		fmt.Fprintf(a.out, "%s: %sd\n", c.Name, c.Action)
 	}
-	return until(ctx, a.store, a.timeout, func(v *agent.View) (bool, error) {
-		all := true
-		for _, c := range changes {
-			ok, err := a.right(v, c.Name)
-			if err != nil {
-				return false, err
-			}
-			all = all && ok
-		}
-		return all, nil
-	})
+	return until(ctx, a.store, a.timeout, "", func(v *agent.View) ([]string, error) { return a.wrong(v, changes) })
 }
 
 // change writes one declaration, and finds its revision.
-func (a *apply) change(ctx context.Context, name string, gone bool, text string, base int64) error {
-	var ok bool
-	var err error
-	revision := int64(0)
+func (a *apply) change(ctx context.Context, name string, gone bool, text string, base int64) (err error) {
+	ok, revision := false, int64(0)
 	if gone {
 		ok, err = a.store.Undeclare(ctx, name, base)
 	} else {
@@ -132,37 +131,37 @@ func (a *apply) change(ctx context.Context, name string, gone bool, text string,
 	return nil
 }
 
-// right tells whether a profile is as this apply has declared it. It is an error if it
-// cannot be started, or is declared in another way now.
-func (a *apply) right(v *agent.View, name string) (bool, error) {
-	p, declared := v.Profiles[name]
-	_, owned := v.Owners[name]
-	revision := a.revision[name]
-	switch b, failed := v.Backoffs[name]; {
-	case p.Revision != revision:
-		return false, exit(control.ExitExists, "somebody else has changed %s meanwhile", name)
-	case failed && b.Revision > revision && revision != 0:
-		return false, exit(control.ExitUnhealthy, "%s cannot be started at %s: %s", name, b.Member, b.Text)
-	case !declared || p.Stopped:
-		return !owned, nil
+// wrong is which profiles are not as this apply has declared them, and why. It is an error
+// if one cannot be started, or is declared in another way now.
+func (a *apply) wrong(v *agent.View, changes []change) (pending []string, _ error) {
+	for _, c := range changes {
+		p, declared := v.Profiles[c.Name]
+		_, owned := v.Owners[c.Name]
+		revision := a.revision[c.Name]
+		switch b, failed := v.Backoffs[c.Name]; {
+		case p.Revision != revision:
+			return nil, exit(control.ExitExists, "somebody else has changed %s meanwhile", c.Name)
+		case failed && b.Revision > revision && revision != 0:
+			return nil, exit(control.ExitUnhealthy, "%s cannot be started at %s: %s", c.Name, b.Member, b.Text)
+		case (!declared || p.Stopped) && owned, declared && !p.Stopped && !v.Runs(c.Name):
+			pending = append(pending, waits(v, c.Name))
+		}
 	}
-	return v.Runs(name), nil
+	return pending, nil
 }
 
 // hold waits whether all stay as they are.
 func (a *apply) hold(ctx context.Context) error {
 	from := time.Now()
-	return until(ctx, a.store, a.timeout+a.steady, func(v *agent.View) (bool, error) {
-		for _, c := range a.done {
-			ok, err := a.right(v, c.Name)
-			if err != nil {
-				return false, err
-			}
-			if !ok {
-				from = time.Now()
-			}
+	return until(ctx, a.store, a.timeout+a.steady, "", func(v *agent.View) ([]string, error) {
+		pending, err := a.wrong(v, a.done)
+		switch {
+		case len(pending) > 0:
+			from = time.Now()
+		case time.Since(from) < a.steady:
+			pending = []string{"all run, and not for " + a.steady.String() + " yet"}
 		}
-		return time.Since(from) >= a.steady, nil
+		return pending, err
 	})
 }
 
@@ -170,8 +169,7 @@ func (a *apply) hold(ctx context.Context) error {
 func (a *apply) back(ctx context.Context, why error) (applied, error) {
 	result := applied{Result: "rolled_back", Changed: []string{}, Why: why.Error()}
 	code := control.ExitUnhealthy
-	var known exitError
-	if errors.As(why, &known) {
+	if known, is := errors.AsType[exitError](why); is {
 		code = known.code
 	}
 	for _, c := range slices.Backward(a.done) {

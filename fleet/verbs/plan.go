@@ -2,7 +2,7 @@ package verbs
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -16,10 +16,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/fleet/agent"
+	"rlminit/fleet/status"
 	"rlminit/fleet/store"
+	"rlminit/internal/document"
 	"rlminit/plan"
+	"rlminit/service"
 )
 
 // change is what a set changes of one declaration.
@@ -38,10 +42,14 @@ type fleetPlan struct {
 	Changes   []change `json:"changes"`
 	Unchanged int      `json:"unchanged"`
 	Hash      string   `json:"hash"` // of all that stands above
+	Warnings  []string `json:"warnings,omitempty"`
+
+	untaken []string // of these, that no member takes one
 }
 
-// readSet reads a declared set: for each name, its declaration as JSON.
-func readSet(path string) (map[string][]byte, error) {
+// readSet reads a declared set: for each name, its declaration as JSON. kinds has the kinds
+// by which a profile.yaml is judged; nil: there are none here.
+func readSet(path string, kinds *config.Config) (map[string][]byte, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -62,16 +70,31 @@ func readSet(path string) (map[string][]byte, error) {
 		if len(w.Secrets) > 0 {
 			return nil, fmt.Errorf("%s:%d: profiles.%s.secrets: etcd keeps no secrets; give them to the kind in each container", path, w.Node.Line(), w.Name)
 		}
-		one := map[string]any{}
+		one, with := map[string]any{"state": w.State}, map[string]string{}
 		maps.Copy(one, w.Definition)
-		if w.State != "" {
-			one["state"] = w.State
+		if labels(with)(w.Node.Get("labels")); len(with) > 0 {
+			one["labels"] = with // a number is a text there
 		}
-		if all[w.Name], err = json.Marshal(one); err != nil {
-			return nil, err
-		}
+		text, failed := json.Marshal(one)
+		all[w.Name], err = text, errors.Join(err, failed, check(w, kinds, config.KindIn(text)))
 	}
-	return all, nil
+	return all, errors.Join(err, reading.Faults().Err())
+}
+
+// check finds what is no profile.yaml, beside the keys that are the set's own. Where its
+// kind is not known here that is keys that no kind has: these are faults of the set's reading.
+func check(w plan.Wanted, kinds *config.Config, kind string) error {
+	own := append(slices.Clone(plan.Keys), "labels")
+	if kinds != nil && kinds.Gateway.KindNamed(kind) != nil {
+		_, faults := kinds.DeclaredDefinition(config.Profile{Name: w.Name}, w.Node, own)
+		return faults.Err()
+	}
+	fields := service.OverrideFields()
+	for _, key := range append(slices.Collect(maps.Keys(fields)), own...) {
+		fields[key] = func(document.Node) {}
+	}
+	fields.Read(w.Node)
+	return nil
 }
 
 // compare makes a plan of what differs.
@@ -103,22 +126,59 @@ func compare(fleet, cluster string, set map[string][]byte, v *agent.View) (fleet
 	return p, nil
 }
 
-// planned connects, and compares a file with what is declared.
-func (o *options) planned(ctx context.Context, file string) (*store.Store, fleetPlan, error) {
-	set, err := readSet(file)
+// planned compares a file with what is declared.
+func (o *options) planned(file string, st *store.Store, v *agent.View) (fleetPlan, error) {
+	kinds := o.kinds()
+	set, err := readSet(file, kinds)
 	if err != nil {
-		return nil, fleetPlan{}, exit(control.ExitUsage, "%w", err)
+		return fleetPlan{}, exit(control.ExitUsage, "%w", err)
 	}
-	st, s, err := o.open(ctx)
-	if err != nil {
-		return nil, fleetPlan{}, err
+	p, err := compare(o.is.Store.Fleet, st.Cluster(), set, v)
+	p.doubts(v, kinds, o.config)
+	return p, err
+}
+
+// kinds are those of the configuration, if it has any and can be read.
+func (o *options) kinds() *config.Config {
+	bundle, err := config.ReadUntrusted(o.config)
+	if c, faults := config.Parse(bundle, os.LookupEnv); err == nil && len(faults) == 0 && c.Gateway != nil {
+		return c
 	}
-	v, err := read(ctx, st)
-	if err != nil {
-		return nil, fleetPlan{}, errors.Join(exit(control.ExitNoAnswer, "%w", err), st.Close())
+	return nil
+}
+
+// doubts is what may keep those from running that would change, as far as etcd and the
+// kinds here can tell: labels that no member has, and kinds that nobody has yet.
+func (p *fleetPlan) doubts(v *agent.View, kinds *config.Config, file string) {
+	var known []string
+	if kinds != nil {
+		known = kinds.Gateway.KindNames()
 	}
-	p, err := compare(s.Store.Fleet, st.Cluster(), set, v)
-	return st, p, err
+	for name, have := range v.Profiles {
+		if v.Runs(name) {
+			known = append(known, config.KindCalled(config.KindIn([]byte(have.Text))))
+		}
+	}
+	empty := agent.NewView() // no member is full, or drained
+	empty.Members = v.Members
+	for _, c := range p.Changes {
+		var is struct {
+			State  service.Intent
+			Labels map[string]string
+		}
+		if _ = json.Unmarshal(c.New, &is); is.State != service.Running { // or it is deleted
+			continue
+		}
+		if kind := config.KindCalled(config.KindIn(c.New)); !slices.Contains(known, kind) {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s: no profile of the kind %s runs in the fleet, and %s has no such kind%s",
+				c.Name, kind, file, cmp.Or(document.DidYouMean(kind, known), ": each member must have it")))
+		}
+		empty.Profiles[c.Name] = agent.Profile{Labels: is.Labels}
+		if len(v.Members) > 0 && !empty.Taken(c.Name) {
+			p.untaken = append(p.untaken, c.Name+": "+status.NobodyTakes(empty, c.Name))
+		}
+	}
+	p.Warnings = append(p.Warnings, p.untaken...)
 }
 
 func planVerb(o *options) *cobra.Command {
@@ -127,15 +187,14 @@ func planVerb(o *options) *cobra.Command {
 		Short: "show what an apply of a declared set would change",
 		Long: `Shows what an apply of a declared set would change, and the hash that approves it. The
 set is that of rlminit plan: version: 1, profiles: {NAME: {kind: …, environment: …}}.
-labels: {KEY: VALUE} besides says which members may run a profile. Exit code 14 says
-that something would change.`,
+labels: {KEY: VALUE} besides says which members may run a profile. Kinds and labels that no
+member seems to have are warned of. Exit code 14 says that something would change.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			st, p, err := o.planned(cmd.Context(), args[0])
+		RunE: o.asking(&patience, func(cmd *cobra.Command, args []string, st *store.Store, v *agent.View) error {
+			p, err := o.planned(args[0], st, v)
 			if err != nil {
 				return err
 			}
-			defer st.Close()
 			if err := o.write(cmd.OutOrStdout(), p, func(t *tabwriter.Writer) { p.table(t, args[0]) }); err != nil {
 				return err
 			}
@@ -143,7 +202,7 @@ that something would change.`,
 				return exitError{code: control.ExitPending}
 			}
 			return nil
-		},
+		}),
 	}
 }
 
@@ -165,6 +224,9 @@ func (p fleetPlan) table(w io.Writer, file string) {
 				fmt.Fprintf(w, "    %s: %s -> %s\n", key, was, is)
 			}
 		}
+	}
+	for _, text := range p.Warnings {
+		fmt.Fprintln(w, "warning: "+text)
 	}
 	fmt.Fprintf(w, "%d to change, %d as declared\n", len(p.Changes), p.Unchanged)
 	if len(p.Changes) > 0 {

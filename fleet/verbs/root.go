@@ -1,12 +1,12 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,12 +15,13 @@ import (
 
 	"rlminit/control"
 	"rlminit/fleet/agent"
+	"rlminit/fleet/status"
 	"rlminit/fleet/store"
 )
 
 // Main runs a command line, and returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRoot(stderr)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -60,10 +61,12 @@ func exit(code int, format string, args ...any) error {
 type options struct {
 	config string
 	json   bool
+	errors io.Writer
+	is     *settings // what open has read
 }
 
-func newRoot() *cobra.Command {
-	o := &options{}
+func newRoot(stderr io.Writer) *cobra.Command {
+	o := &options{errors: stderr}
 	root := &cobra.Command{
 		Use: "fleet",
 
@@ -72,7 +75,12 @@ func newRoot() *cobra.Command {
 		Short: "run each profile on one of many machines, by etcd",
 		Long: `Runs each declared profile on one of many machines. An agent in each container claims
 profiles in etcd, and PID 1 ends a gateway whose claim may be over. docs/fleet.md says
-what is promised, and what is not.`,
+what is promised, and what is not.
+
+Exit codes: 0 done; 1 failed; 2 wrong use, or a fault in a file; 4 no such name; 6 no answer
+of etcd, or no quorum; 7 not in time; 8 a profile cannot be started, or nobody takes it; 9
+applied; 11 not approved; 12 rolled back in part; 14 a plan has changes; 17 its state forbids
+it, or somebody else has changed a declaration. After an apply with 7, 8 or 17 all is as before.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -80,14 +88,15 @@ what is promised, and what is not.`,
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return exit(control.ExitUsage, "%v; see rlminit fleet %s --help", err, strings.TrimPrefix(cmd.CommandPath(), "rlminit fleet "))
+		what, _, _ := strings.Cut(err.Error(), ": strconv.")
+		return exit(control.ExitUsage, "%s; see rlminit fleet %s --help", what, strings.TrimPrefix(cmd.CommandPath(), "rlminit fleet "))
 	})
 	root.AddCommand(agentVerb(o), statusVerb(o), membersVerb(o), planVerb(o), applyVerb(o), drainVerb(o), moveVerb(o), rebalanceVerb(o), whyVerb(o))
 	for _, cmd := range root.Commands() {
 		check := cmd.Args
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return exit(control.ExitUsage, "%v; see rlminit fleet %s --help", err, cmd.Name())
+				return exit(control.ExitUsage, "%d arguments do not fit; write %s, or see rlminit fleet %s --help", len(args), cmd.UseLine(), cmd.Name())
 			}
 			return nil
 		}
@@ -101,40 +110,54 @@ func (o *options) open(ctx context.Context) (*store.Store, *settings, error) {
 	if err != nil {
 		return nil, nil, exit(control.ExitUsage, "%w", err)
 	}
+	o.is = s
 	st, err := store.Open(ctx, s.Store)
 	if err != nil {
 		return nil, nil, exit(control.ExitNoAnswer, "%w", err)
 	}
+	for _, at := range st.Silent() {
+		fmt.Fprintf(o.errors, "rlminit fleet: etcd at %s does not answer; others do\n", at)
+	}
 	return st, s, nil
 }
 
-// view reads the fleet.
-func (o *options) view(ctx context.Context) (*store.Store, *agent.View, error) {
-	st, _, err := o.open(ctx)
-	if err != nil {
-		return nil, nil, err
+// patience is how long a verb without --timeout waits for etcd: each request has its own.
+var patience = time.Minute
+
+// asking is a verb that reads the fleet first, within its --timeout.
+func (o *options) asking(within *time.Duration, run func(*cobra.Command, []string, *store.Store, *agent.View) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		for _, flag := range []string{"limit", "rolling"} {
+			if n, err := cmd.Flags().GetInt(flag); err == nil && n < 1 {
+				return exit(control.ExitUsage, "--%s is %d; write 1 or more", flag, n)
+			}
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *within)
+		defer cancel()
+		st, _, err := o.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		all, _, err := st.Whole(ctx)
+		if err != nil {
+			return exit(control.ExitNoAnswer, "%w", err)
+		}
+		v := agent.NewView()
+		v.Take(all)
+		return run(cmd, args, st, v)
 	}
-	v, err := read(ctx, st)
-	if err != nil {
-		st.Close()
-		return nil, nil, exit(control.ExitNoAnswer, "%w", err)
-	}
-	return st, v, nil
 }
 
-func read(ctx context.Context, st *store.Store) (*agent.View, error) {
-	all, _, err := st.Whole(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v := agent.NewView()
-	v.Take(all)
-	return v, nil
+// said writes a value as JSON, or a line.
+func (o *options) said(cmd *cobra.Command, value any, line string) error {
+	return o.write(cmd.OutOrStdout(), value, func(t *tabwriter.Writer) { fmt.Fprintln(t, line) })
 }
 
-// until follows the fleet until done says so, for at most limit. It is asked again from time
-// to time too, for what only time brings.
-func until(ctx context.Context, st *store.Store, limit time.Duration, done func(*agent.View) (bool, error)) error {
+// until follows the fleet until pending has nothing, for at most limit: what is not done
+// yet, and why. It is asked again from time to time too, for what only time brings. last is
+// what is said after that of what is late.
+func until(ctx context.Context, st *store.Store, limit time.Duration, last string, pending func(*agent.View) ([]string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	type news struct {
@@ -147,13 +170,14 @@ func until(ctx context.Context, st *store.Store, limit time.Duration, done func(
 		case heard <- news{changes, whole}:
 		case <-ctx.Done():
 		}
-	}, func(error) {}) // it goes on by itself; what lasts for limit is said then
+	}, func(error) {}) // it goes on by itself
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
+	waits := []string{"etcd does not answer"}
 	for v := (*agent.View)(nil); ; {
 		select {
 		case <-ctx.Done():
-			return exit(control.ExitTimedOut, "not done after %s; it goes on", limit)
+			return exit(control.ExitTimedOut, "not done after %s: %s%s", limit, some(waits), last)
 		case n := <-heard:
 			if n.whole {
 				v = agent.NewView()
@@ -164,11 +188,21 @@ func until(ctx context.Context, st *store.Store, limit time.Duration, done func(
 		if v == nil {
 			continue
 		}
-		if ok, err := done(v); ok || err != nil {
+		var err error
+		if waits, err = pending(v); len(waits) == 0 || err != nil {
 			return err
 		}
 	}
 }
+
+// waits says what a profile waits for.
+func waits(v *agent.View, name string) string {
+	s := status.Of(v, name)
+	return name + ": " + cmp.Or(s.Why, "it is "+s.State)
+}
+
+// some is as much of what is to be said as fits.
+func some(all []string) string { return fmt.Sprintf("%.500s", strings.Join(all, "; ")) }
 
 func (o *options) write(w io.Writer, value any, table func(*tabwriter.Writer)) error {
 	if o.json {
@@ -179,13 +213,4 @@ func (o *options) write(w io.Writer, value any, table func(*tabwriter.Writer)) e
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	table(t)
 	return t.Flush()
-}
-
-// hostname is the member that is meant where none is named.
-func hostname(s *settings) string {
-	if s.Member != "" {
-		return s.Member
-	}
-	name, _ := os.Hostname()
-	return name
 }

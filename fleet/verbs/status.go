@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/fleet/agent"
 	"rlminit/fleet/status"
+	"rlminit/fleet/store"
 )
 
 func statusVerb(o *options) *cobra.Command {
@@ -19,28 +21,21 @@ func statusVerb(o *options) *cobra.Command {
 		Use:   "status [NAME…]",
 		Short: "show where each profile runs",
 		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, names []string) error {
-			st, v, err := o.view(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer st.Close()
+		RunE: o.asking(&patience, func(cmd *cobra.Command, names []string, _ *store.Store, v *agent.View) error {
 			all := status.Profiles(v)
-			if len(names) > 0 {
-				for _, name := range names {
-					if _, ok := v.Profiles[name]; !ok {
-						return control.NoSuchProfile(name, slices.Sorted(maps.Keys(v.Profiles)))
-					}
+			for _, name := range names {
+				if _, ok := v.Profiles[name]; !ok {
+					return control.NoSuchProfile(name, slices.Sorted(maps.Keys(v.Profiles)))
 				}
-				all = slices.DeleteFunc(all, func(s status.Profile) bool { return !slices.Contains(names, s.Name) })
 			}
+			all = slices.DeleteFunc(all, func(s status.Profile) bool { return len(names) > 0 && !slices.Contains(names, s.Name) })
 			return o.write(cmd.OutOrStdout(), all, func(t *tabwriter.Writer) {
 				fmt.Fprintln(t, "PROFILE\tSTATE\tMEMBER\tFENCE\tWHY")
 				for _, s := range all {
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, cmp.Or(s.Owner, "-"), number(s.Fence), s.Why)
+					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.160s\n", s.Name, s.State, cmp.Or(s.Owner, "-"), number(s.Fence), s.Why)
 				}
 			})
-		},
+		}),
 	}
 }
 
@@ -56,12 +51,7 @@ func membersVerb(o *options) *cobra.Command {
 		Use:   "members",
 		Short: "list the members, and how many profiles each has",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, v, err := o.view(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer st.Close()
+		RunE: o.asking(&patience, func(cmd *cobra.Command, _ []string, _ *store.Store, v *agent.View) error {
 			all := status.Members(v)
 			return o.write(cmd.OutOrStdout(), all, func(t *tabwriter.Writer) {
 				fmt.Fprintln(t, "MEMBER\tSTATE\tPROFILES\tWEIGHT\tCAPACITY\tLABELS")
@@ -73,7 +63,7 @@ func membersVerb(o *options) *cobra.Command {
 					fmt.Fprintf(t, "%s\t%s\t%d\t%g\t%s\t%s\n", m.Name, m.State, m.Profiles, m.Weight, number(int64(m.Capacity)), cmp.Or(strings.Join(labels, ","), "-"))
 				}
 			})
-		},
+		}),
 	}
 }
 
@@ -90,30 +80,18 @@ func whyVerb(o *options) *cobra.Command {
 		Use:   "why NAME",
 		Short: "say why a profile is where it is, and who would take it",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			st, v, err := o.view(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer st.Close()
+		RunE: o.asking(&patience, func(cmd *cobra.Command, args []string, _ *store.Store, v *agent.View) error {
 			name := args[0]
 			_, declared := v.Profiles[name]
 			if _, owned := v.Owners[name]; !declared && !owned {
 				return control.NoSuchProfile(name, slices.Sorted(maps.Keys(v.Profiles)))
 			}
-			e := explanation{Profile: status.Profile{Name: name}, Declared: declared, Order: v.Place(name), Refuse: []string{}}
-			for _, s := range status.Profiles(v) {
-				if s.Name == name {
-					e.Profile = s
-				}
-			}
-			for _, m := range slices.Sorted(maps.Keys(v.Members)) {
-				if why := v.Why(m, name); why != "" {
-					e.Refuse = append(e.Refuse, m+": "+why)
-				}
+			e := explanation{Profile: status.Of(v, name), Declared: declared, Order: []string{}, Refuse: []string{}}
+			if declared && !v.Profiles[name].Stopped { // nobody takes it otherwise
+				e.Order, e.Refuse = append(e.Order, v.Place(name)...), append(e.Refuse, status.Refusals(v, name)...)
 			}
 			return o.write(cmd.OutOrStdout(), e, e.table)
-		},
+		}),
 	}
 }
 
