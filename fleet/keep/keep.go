@@ -64,7 +64,7 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64) (bytes i
 			return 0, err
 		}
 		if have.Cluster != m.Cluster || have.Fence < m.Fence {
-			if err := k.Data.Restore(ctx, m, dir, nil); err != nil {
+			if err := k.Data.Restore(ctx, m, dir); err != nil {
 				return 0, err
 			}
 			if _, err := k.Client.Reload(ctx, control.Reload{Names: []string{name}}); err != nil {
@@ -83,7 +83,7 @@ func (k *Keeper) Save(ctx context.Context, name string, fence int64) (bytes int6
 	if err != nil {
 		return 0, err
 	}
-	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()}, nil)
+	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()})
 	if err != nil {
 		return 0, err
 	}
