@@ -75,6 +75,8 @@ func (b *pretended) Survey(context.Context) (out []agent.Run, _ error) {
 
 func (b *pretended) Seen(ctx context.Context) ([]agent.Run, error) { return b.Survey(ctx) }
 
+func (b *pretended) Try(context.Context, string, agent.Profile) error { return nil }
+
 func (b *pretended) Prepare(context.Context, string, agent.Profile) error { return nil }
 
 func (b *pretended) Start(_ context.Context, name string, fence, at int64) error {
@@ -142,7 +144,7 @@ const lease = 4 * time.Second
 func newFleet(t *testing.T, nodes, members int) *fleet { return newFleetOf(t, nodes, members, lease) }
 
 func newFleetOf(t *testing.T, nodes, members int, lease time.Duration) *fleet {
-	f := &fleet{t: t, lease: lease, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}}
+	f := &fleet{t: t, is: agent.Member{Weight: 1}, lease: lease, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}}
 	f.store = f.open()
 	t.Cleanup(func() {
 		for _, cancel := range f.cancels {

@@ -77,6 +77,9 @@ func reasons(v *agent.View, s Profile) (out []string) {
 	if b, ok := v.Backoffs[s.Name]; ok {
 		out = append(out, fmt.Sprintf("it could not be started at %s (%d in a row): %s", b.Member, b.Count, b.Text))
 	}
+	if r := v.Reports[s.Name]; s.Owner != "" && r.Fence == s.Fence && r.Trouble != "" {
+		out = append(out, fmt.Sprintf("its data cannot be stored at %s: %s", s.Owner, r.Trouble))
+	}
 	switch {
 	case s.Owner != "" && v.Profiles[s.Name].Stopped:
 		out = append(out, "it is being stopped")

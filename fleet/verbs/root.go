@@ -82,7 +82,7 @@ what is promised, and what is not.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit(control.ExitUsage, "%v; see rlminit fleet %s --help", err, strings.TrimPrefix(cmd.CommandPath(), "rlminit fleet "))
 	})
-	root.AddCommand(agentVerb(o), statusVerb(o), membersVerb(o), planVerb(o), applyVerb(o), drainVerb(o), moveVerb(o), rebalanceVerb(o), whyVerb(o))
+	root.AddCommand(agentVerb(o), checkVerb(o), statusVerb(o), membersVerb(o), planVerb(o), applyVerb(o), drainVerb(o), moveVerb(o), rebalanceVerb(o), whyVerb(o))
 	for _, cmd := range root.Commands() {
 		check := cmd.Args
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
