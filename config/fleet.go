@@ -33,7 +33,7 @@ func (p *parser) fleet(n document.Node) {
 		if d := p.made(FleetService, FleetProgram, n); d != nil {
 			d.Command = append(d.Command, "agent", p.bundle.Path)
 			// A container without its agent runs nothing of the fleet: it is started again, always.
-			d.Control, d.Restart.Limit, d.Stop.Timeout = service.ControlAll, 0, d.Stop.Timeout+release
+			d.Control, d.Restart.Limit, d.Stop.Timeout, d.Ready = service.ControlAll, 0, d.Stop.Timeout+release, &service.Probe{Notify: true}
 			d.Check(n)
 		}
 	})

@@ -304,11 +304,13 @@ func (a *Agent) see(in Input) {
 
 // fail gives a claim back, since the gateway does not run here.
 func (a *Agent) fail(h *Held, why string) {
-	count := min(a.view.Backoffs[h.Name].Count+1, most)
-	a.do(Effect{Kind: Fail, Name: h.Name, Count: count, Text: why})
+	a.do(Effect{Kind: Fail, Name: h.Name, Count: a.failures(h), Text: why})
 	h.moved(a)
 	h.give(a, why)
 }
+
+// failures is how often in a row it could not be started, with this time.
+func (a *Agent) failures(h *Held) int { return min(a.view.Backoffs[h.Name].Count+1, most) }
 
 // decide does what follows from all that is known.
 func (a *Agent) decide() {

@@ -34,8 +34,9 @@ type Held struct {
 	again   int64   // not before then
 	gone    int64   // when PID 1 has ended whatever a start that was sent can have begun (R6)
 	ran     bool    // it has data that is not stored
-	saved   int64   // when its data was asked to be stored
-	steady  bool    // the back-off was taken back
+	saves   saves
+	trial   trial
+	steady  bool // the back-off was taken back
 
 	check  bool  // it is to be looked at
 	wakeAt int64 // and then; 0: only if something happens
@@ -43,6 +44,19 @@ type Held struct {
 	release bool // the claim is to be given back; else it is gone already
 	restart bool // it is to be prepared anew once it is stopped
 	drained bool // it goes since the member is drained
+}
+
+// saves is what becomes of the data of a profile.
+type saves struct {
+	at      int64  // when the last save was asked for that goes on while it runs
+	busy    bool   // it has not been answered
+	trouble string // why the last one has failed
+}
+
+// trial is what the box was asked about a declaration that has changed.
+type trial struct {
+	revision int64 // of it; 0: nothing
+	again    int64 // it is refused, and asked about again then; 0: it is not answered
 }
 
 // to enters a phase.
@@ -108,7 +122,12 @@ func (h *Held) found(a *Agent) {
 		h.lost(a)
 		return
 	}
-	h.profile, h.ran, h.gone, h.saved = a.view.Profiles[h.Name], true, a.quiet, a.now
+	h.profile, h.ran, h.gone, h.saves.at = a.view.Profiles[h.Name], true, a.quiet, a.now
+	if r := a.view.Reports[h.Name]; r.Fence == h.Fence {
+		if h.saves.trouble = r.Trouble; r.Declared != h.profile.Revision {
+			h.profile = Profile{Revision: r.Declared} // it was declared anew meanwhile
+		}
+	}
 	h.to(a, Running)
 }
 
@@ -129,13 +148,10 @@ func (h *Held) answer(a *Agent, in Input) {
 			return
 		}
 		h.stopped(a)
-	case in.Kind == Saved && h.Phase == Saving:
-		if in.Failed {
-			a.say("%s: its data cannot be stored, and it is not released: %s", h.Name, in.Text)
-			h.later(a, 5*retry)
-			return
-		}
-		h.to(a, Releasing)
+	case in.Kind == Saved:
+		h.stored(a, in)
+	case in.Kind == Tried && h.Phase == Running:
+		h.tried(a, in)
 	case in.Kind == Released && h.Phase == Releasing:
 		if in.Failed {
 			h.later(a, retry)
@@ -148,14 +164,51 @@ func (h *Held) answer(a *Agent, in Input) {
 func (h *Held) started(a *Agent, in Input) {
 	switch in.Outcome {
 	case OK:
-		h.ran, h.saved, h.steady = true, a.now, false
+		h.ran, h.saves.at, h.steady, h.trial = true, a.now, false, trial{}
 		h.to(a, Running)
-		a.do(Effect{Kind: Report, Name: h.Name, Fence: h.Fence, Lease: a.session.lease, Revision: h.profile.Revision})
+		h.report(a)
 		h.moved(a)
 	case Late, Lost:
 		h.later(a, retry)
 	case Refused:
 		a.fail(h, in.Text)
+	}
+}
+
+// report has all know that it runs, as which declaration says, and what ails its data.
+func (h *Held) report(a *Agent) {
+	e := Effect{Kind: Report, Name: h.Name, Fence: h.Fence, Lease: a.session.lease, Text: h.saves.trouble}
+	if h.Phase == Running {
+		e.Revision = h.profile.Revision
+	}
+	a.do(e)
+}
+
+// stored takes what came of a save. What was saved while it ran is not all that there is
+// once it is stopped: that is saved anew.
+func (h *Held) stored(a *Agent, in Input) {
+	last := h.Phase == Saving && !h.saves.busy
+	h.saves.busy, h.check = false, true
+	trouble := ""
+	if in.Failed {
+		trouble = cmp.Or(in.Text, "nobody knows why")
+	}
+	if before := h.saves.trouble; trouble != before && (h.Phase == Running || last) {
+		h.saves.trouble = trouble
+		if trouble != "" {
+			a.say("%s: its data cannot be stored: %s; it is tried again", h.Name, trouble)
+		} else {
+			a.say("%s: its data is stored again", h.Name)
+		}
+		h.report(a)
+	}
+	switch {
+	case last && in.Failed:
+		h.later(a, 5*retry)
+	case last:
+		h.to(a, Releasing)
+	case in.Failed && h.Phase == Running:
+		h.saves.at = a.now - a.config.Every + min(a.config.Every, steady)
 	}
 }
 
@@ -226,6 +279,9 @@ func (h *Held) ask(a *Agent) {
 	case Stopping:
 		e.Kind = Stop
 	case Saving:
+		if h.saves.busy {
+			return
+		}
 		e.Kind = Save
 	case Releasing:
 		if a.now <= h.gone { // (R6)
@@ -250,15 +306,18 @@ func (h *Held) watch(a *Agent) {
 			}
 		}
 	}
-	if a.config.Every > 0 {
-		if at := h.saved + a.config.Every; a.now < at {
-			h.wakeAt = min(at, cmp.Or(h.wakeAt, at))
-		} else {
-			h.saved = a.now
-			h.wakeAt = min(a.now+a.config.Every, cmp.Or(h.wakeAt, never))
-			a.do(Effect{Kind: Save, Name: h.Name, Fence: h.Fence})
-		}
+	if at := h.trial.again; at > a.now {
+		h.wakeAt = min(at, cmp.Or(h.wakeAt, at))
 	}
+	if a.config.Every == 0 || h.saves.busy {
+		return
+	}
+	if at := h.saves.at + a.config.Every; a.now < at {
+		h.wakeAt = min(at, cmp.Or(h.wakeAt, at))
+		return
+	}
+	h.saves.at, h.saves.busy = a.now, true
+	a.do(Effect{Kind: Save, Name: h.Name, Fence: h.Fence})
 }
 
 // reconsider ends it if it is not to run here any more.
@@ -280,9 +339,38 @@ func (h *Held) reconsider(a *Agent) {
 		a.drained++
 		h.give(a, "the member is drained")
 	case p.Revision != h.profile.Revision && h.Phase == Running:
-		h.Why, h.restart, h.release = "its declaration has changed", true, true
-		h.to(a, Stopping)
+		h.changed(a, p)
 	case p.Revision != h.profile.Revision && h.Phase == Starting && h.asked == 0:
 		h.to(a, Preparing)
+	}
+}
+
+// changed has the box look at a declaration that has changed: what it would refuse stops
+// nothing.
+func (h *Held) changed(a *Agent, p Profile) {
+	switch {
+	case p.Text == h.profile.Text: // such as one that was put back
+		if h.trial.again != 0 {
+			a.do(Effect{Kind: Recover, Name: h.Name})
+		}
+		h.profile, h.trial = p, trial{}
+		h.report(a)
+	case h.trial.revision != p.Revision, h.trial.again != 0 && a.now >= h.trial.again:
+		h.trial = trial{revision: p.Revision}
+		a.do(Effect{Kind: Try, Name: h.Name, Fence: h.Fence, Profile: p, Revision: p.Revision})
+	}
+}
+
+// tried takes what the box says of a declaration that has changed.
+func (h *Held) tried(a *Agent, in Input) {
+	switch {
+	case in.Revision != h.trial.revision || in.Revision != a.view.Profiles[h.Name].Revision:
+		h.check = true // another one has come
+	case in.Failed:
+		h.trial.again, h.check = a.now+steady, true
+		a.do(Effect{Kind: Fail, Name: h.Name, Count: a.failures(h), Text: "its new declaration is refused, and what ran goes on: " + in.Text})
+	default:
+		h.Why, h.restart, h.release, h.trial = "its declaration has changed", true, true, trial{}
+		h.to(a, Stopping)
 	}
 }

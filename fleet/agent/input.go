@@ -31,6 +31,7 @@ const (
 	Seen     // Runs: how they were at Sent or later
 	Stopped  // Name, Fence: nothing is left of it; Failed: nobody knows
 	Saved    // Name, Fence: its data is stored; Failed: it is not
+	Tried    // Name, Fence, Revision: the box would take the declaration; Failed, Text: it would not
 	Released // Name, Fence: the claim is gone; Failed: nobody knows
 
 	Leave // the agent is to end: whatever it holds goes
@@ -58,7 +59,7 @@ type Input struct {
 
 	Changes  []Change
 	Whole    bool
-	Revision int64 // of Whole: at which it was so
+	Revision int64 // of Whole: at which it was so; of Tried: of the declaration
 
 	Name    string
 	Fence   int64
@@ -88,6 +89,7 @@ const (
 	Revoke                    // Lease: nothing runs under it; not answered
 	Claim                     // Name, Lease, Fence: if nobody has it, and its mark has that fence, 0: there is none; answered by Claimed, Taken, Unsure
 	Release                   // Name, Fence: if it is still so; answered by Released
+	Try                       // Name, Fence, Profile, Revision: would the box take it; answered by Tried
 	Prepare                   // Name, Fence, Profile, Restore: definition and, with Restore, stored data; answered by Prepared
 	Start                     // Name, Fence, At: answered by Started
 	Extend                    // Deadlines: answered by Extended
@@ -96,7 +98,7 @@ const (
 	Fail                      // Name, Count, Text: record the back-off; not answered
 	Recover                   // Name: it runs, and the back-off is over; not answered
 	Moved                     // Name, Revision: the move is done; not answered
-	Report                    // Name, Fence, Lease, Revision: it runs as the declaration of Revision says; not answered
+	Report                    // Name, Fence, Lease, Revision, Text: it runs as the declaration of Revision says, 0: it does not run; Text: why its data cannot be stored; not answered
 	Say                       // Text
 )
 

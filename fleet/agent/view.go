@@ -58,7 +58,9 @@ type Backoff struct {
 // Live is what the owner says of a gateway that it has started.
 type Live struct {
 	Fence    int64 `json:"fence"`
-	Declared int64 `json:"declared"` // the revision of the declaration by which it was started
+	Declared int64 `json:"declared"` // the revision of the declaration by which it was started; 0: it does not run any more
+
+	Trouble string `json:"trouble,omitempty"` // why its data cannot be stored
 }
 
 // Change is one key of etcd that is put or, if Gone, deleted.

@@ -119,7 +119,7 @@ func (w *world) begin(i int) {
 	n := w.nodes[i]
 	n.life++
 	n.answers, n.frozen = nil, false
-	n.agent = New(Config{Member: n.name, TTL: testTTL, Settle: 1, Margin: 1}, nil)
+	n.agent = New(Config{Member: n.name, TTL: testTTL, Settle: 1, Margin: 1, Every: 8 * second}, nil)
 	n.heard = 0
 	w.tell(i, Input{Kind: Began, Lease: n.memory.lease, TTL: n.memory.ttl, Sent: n.memory.sent})
 }
@@ -209,6 +209,8 @@ func (w *world) carryOut(r request) (in Input, answered bool) {
 		in.Runs = n.survey(w)
 	case Prepare:
 		in.Kind = Prepared
+	case Try:
+		in.Kind, in.Revision, in.Failed = Tried, e.Revision, e.Revision%5 == 0
 	case Save:
 		in.Kind = Saved
 	case Start:
@@ -520,7 +522,7 @@ func (w *world) fault(r *rand.Rand, i int) {
 		}
 	case k == 8 && len(name) > 0:
 		w.counts["changed"]++
-		w.put(Change{Name: name[r.IntN(len(name))], Value: &Profile{Revision: w.revision + 1}})
+		w.put(Change{Name: name[r.IntN(len(name))], Value: &Profile{Revision: w.revision + 1, Text: fmt.Sprint(r.IntN(3))}})
 	case k == 9 && r.IntN(6) > 0: // a new leader: it counts each lease from the beginning
 		w.counts["leader"]++
 		for id, l := range w.leases {

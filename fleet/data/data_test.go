@@ -92,14 +92,10 @@ func TestThereAndBack(t *testing.T) {
 	want := tree(t, dir)
 	must(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "out")))
-	var told []int64
-	m, err := s.Save(t.Context(), dir, ref(17, 1), func(done, total int64) { told = append(told, done, total) })
+	m, err := s.Save(t.Context(), dir, ref(17, 1))
 	must(t, err)
 	if m.LeftOutCount != 2 || !strings.Contains(m.LeftOut[0], "out is left out") || !strings.Contains(m.LeftOut[1], "pipe is left out") || m.ChangedCount != 0 {
 		t.Errorf("%+v", m)
-	}
-	if n := len(told); n < 2 || told[n-2] != m.Size || told[n-1] == 0 {
-		t.Errorf("progress %v of %d", told, m.Size)
 	}
 	inBucket, err := os.ReadFile(filepath.Join(root, manifestKey(m.Object)))
 	must(t, err)
@@ -114,17 +110,13 @@ func TestThereAndBack(t *testing.T) {
 
 	// Where no directory is, it has the mode of a profile's; over one, that one's.
 	fresh := filepath.Join(t.TempDir(), "alice")
-	told = nil
-	must(t, s.Restore(t.Context(), m, fresh, func(done, total int64) { told = append(told, done, total) }))
-	if n := len(told); n < 2 || told[n-2] != m.Size || told[n-1] != m.Size {
-		t.Errorf("progress %v of %d", told, m.Size)
-	}
+	must(t, s.Restore(t.Context(), m, fresh))
 	if got := tree(t, fresh); got != strings.Replace(want, "drwxr-x--x", "drwxr-x---", 1) {
 		t.Errorf("got\n%.2000s\nwant\n%.2000s", got, want)
 	}
 	over := filepath.Join(t.TempDir(), "alice")
 	aProfile(t, over, "two")
-	must(t, s.Restore(t.Context(), m, over, nil))
+	must(t, s.Restore(t.Context(), m, over))
 	if got := tree(t, over); got != want {
 		t.Errorf("got\n%.2000s\nwant\n%.2000s", got, want)
 	}
@@ -140,9 +132,9 @@ func TestStreams(t *testing.T) {
 	aProfile(t, dir, "one")
 	var packed, got bytes.Buffer
 	must(t, Pack(&packed, dir, "alice", func(line string) { t.Error(line) }))
-	m, err := s.SaveStream(t.Context(), ref(17, 1), bytes.NewReader(packed.Bytes()), nil)
+	m, err := s.SaveStream(t.Context(), ref(17, 1), bytes.NewReader(packed.Bytes()))
 	must(t, err)
-	must(t, s.RestoreStream(t.Context(), m, &got, nil))
+	must(t, s.RestoreStream(t.Context(), m, &got))
 	if !bytes.Equal(got.Bytes(), packed.Bytes()) || m.Size != int64(packed.Len()) {
 		t.Errorf("%d bytes came back of %d", got.Len(), packed.Len())
 	}
@@ -152,7 +144,7 @@ func TestStreams(t *testing.T) {
 		t.Errorf("%+v", a.Manifest)
 	}
 	for _, n := range []int{0, 100, 512, packed.Len() / 2, packed.Len() - 2048, packed.Len() - 1530} {
-		if m, err := s.SaveStream(t.Context(), ref(17, 2), bytes.NewReader(packed.Bytes()[:n]), nil); err == nil {
+		if m, err := s.SaveStream(t.Context(), ref(17, 2), bytes.NewReader(packed.Bytes()[:n])); err == nil {
 			t.Errorf("%d of %d bytes were saved: %+v", n, packed.Len(), m)
 		}
 	}
@@ -160,7 +152,7 @@ func TestStreams(t *testing.T) {
 	w := tar.NewWriter(&other)
 	must(t, w.WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg}))
 	must(t, w.Close())
-	if _, err := s.SaveStream(t.Context(), ref(17, 2), &other, nil); err == nil || !strings.Contains(err.Error(), "no archive of a profile") {
+	if _, err := s.SaveStream(t.Context(), ref(17, 2), &other); err == nil || !strings.Contains(err.Error(), "no archive of a profile") {
 		t.Error(err)
 	}
 }
@@ -171,10 +163,10 @@ func TestDamagedObjects(t *testing.T) {
 	s, root := aStore(t)
 	dir := filepath.Join(t.TempDir(), "alice")
 	aProfile(t, dir, "one")
-	m, err := s.Save(t.Context(), dir, ref(17, 1), nil)
+	m, err := s.Save(t.Context(), dir, ref(17, 1))
 	must(t, err)
 	aProfile(t, dir+"2", "two")
-	other, err := s.Save(t.Context(), dir+"2", ref(17, 2), nil)
+	other, err := s.Save(t.Context(), dir+"2", ref(17, 2))
 	must(t, err)
 	object := filepath.Join(root, m.Object)
 	whole, err := os.ReadFile(object)
@@ -185,14 +177,14 @@ func TestDamagedObjects(t *testing.T) {
 	before := tree(t, dir)
 	try := func(what string, content []byte, m Manifest) {
 		must(t, os.WriteFile(object, content, 0o600))
-		if err := s.Restore(t.Context(), m, dir, nil); !errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "\n") {
+		if err := s.Restore(t.Context(), m, dir); !errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if tree(t, dir) != before {
 			t.Fatalf("%s: the directory has changed", what)
 		}
 		var out bytes.Buffer
-		if err := s.RestoreStream(t.Context(), m, &out, nil); err == nil || bytes.Contains(out.Bytes(), []byte(lastEntry)) {
+		if err := s.RestoreStream(t.Context(), m, &out); err == nil || bytes.Contains(out.Bytes(), []byte(lastEntry)) {
 			t.Errorf("%s: %v, and %d bytes", what, err, out.Len())
 		}
 	}
@@ -206,9 +198,9 @@ func TestDamagedObjects(t *testing.T) {
 	m2.Stored = other.Stored
 	try("another save", swapped, m2)
 	must(t, os.WriteFile(object, append(slices.Clone(whole), "more"...), 0o600))
-	must(t, s.Restore(t.Context(), m, dir, nil)) // what the manifest speaks of is right
+	must(t, s.Restore(t.Context(), m, dir)) // what the manifest speaks of is right
 	must(t, os.Remove(object))
-	if err := s.Restore(t.Context(), m, dir, nil); err == nil || errors.Is(err, ErrDamaged) {
+	if err := s.Restore(t.Context(), m, dir); err == nil || errors.Is(err, ErrDamaged) {
 		t.Errorf("%v", err)
 	}
 }
@@ -232,7 +224,7 @@ func hostile(t *testing.T, s *Store, entries ...tar.Header) Manifest {
 		must(t, err)
 	}
 	must(t, w.Close())
-	m, err := s.SaveStream(t.Context(), ref(17, 1), &out, nil)
+	m, err := s.SaveStream(t.Context(), ref(17, 1), &out)
 	must(t, err)
 	return m
 }
@@ -260,13 +252,13 @@ func TestHostileArchives(t *testing.T) {
 		dir := filepath.Join(home, "alice")
 		aProfile(t, dir, "one")
 		before := tree(t, home)
-		err := s.Restore(t.Context(), hostile(t, s, entries...), dir, nil)
+		err := s.Restore(t.Context(), hostile(t, s, entries...), dir)
 		if !errors.Is(err, archive.ErrFault) || tree(t, home) != before {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "alice")
-	must(t, s.Restore(t.Context(), hostile(t, s, file("profile/setuid")), dir, nil))
+	must(t, s.Restore(t.Context(), hostile(t, s, file("profile/setuid")), dir))
 	if info, err := os.Stat(filepath.Join(dir, "setuid")); err != nil || info.Mode() != 0o777 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -275,7 +267,7 @@ func TestHostileArchives(t *testing.T) {
 	must(t, w.WriteHeader(&tar.Header{Name: firstEntry, Typeflag: tar.TypeReg}))
 	must(t, w.WriteHeader(&tar.Header{Name: "log/current", Typeflag: tar.TypeReg}))
 	must(t, w.Close())
-	if _, err := s.SaveStream(t.Context(), ref(1, 1), &log, nil); err == nil || !strings.Contains(err.Error(), "--no-log") {
+	if _, err := s.SaveStream(t.Context(), ref(1, 1), &log); err == nil || !strings.Contains(err.Error(), "--no-log") {
 		t.Error(err)
 	}
 }
@@ -288,11 +280,11 @@ func TestRestoreOfAnothersDirectory(t *testing.T) {
 	s, _ := aStore(t)
 	dir := filepath.Join(t.TempDir(), "alice")
 	aProfile(t, dir, "one")
-	m, err := s.Save(t.Context(), dir, ref(17, 1), nil)
+	m, err := s.Save(t.Context(), dir, ref(17, 1))
 	must(t, err)
 	must(t, os.Chown(dir, 4711, 4711))
 	before := tree(t, dir)
-	if err := s.Restore(t.Context(), m, dir, nil); err == nil || !strings.Contains(err.Error(), "belongs to uid 4711, and this is uid 0") {
+	if err := s.Restore(t.Context(), m, dir); err == nil || !strings.Contains(err.Error(), "belongs to uid 4711, and this is uid 0") {
 		t.Error(err)
 	}
 	if tree(t, dir) != before {
@@ -340,7 +332,7 @@ func TestFilesThatChange(t *testing.T) {
 			}
 			must(t, os.WriteFile(path, content, 0o600))
 			times, last := 0, int64(0)
-			m, err := s.Save(t.Context(), dir, ref(17, 1), func(done, total int64) {
+			s.read = func(done int64) {
 				if done < last {
 					last = 0 // another attempt
 				}
@@ -351,13 +343,14 @@ func TestFilesThatChange(t *testing.T) {
 					times++
 				}
 				last = done
-			})
+			}
+			m, err := s.Save(t.Context(), dir, ref(17, 1))
 			must(t, err)
 			if m.ChangedCount != c.changed || b.created != c.saves+1 || times != c.saves {
 				t.Errorf("%d changed: %q; %d objects, %d attempts", m.ChangedCount, m.Changed, b.created, times)
 			}
 			to := filepath.Join(t.TempDir(), "alice")
-			must(t, s.Restore(t.Context(), m, to, nil))
+			must(t, s.Restore(t.Context(), m, to))
 			got, err := os.ReadFile(filepath.Join(to, "state/large"))
 			must(t, err)
 			if want, err := os.ReadFile(path); len(got) != size || what == "grows" && (err != nil || !bytes.HasPrefix(want, got)) || what == "is replaced" && !bytes.Equal(got, content) {
@@ -410,7 +403,7 @@ func TestCollect(t *testing.T) {
 	aProfile(t, dir, "one")
 	saved := map[Ref]Manifest{}
 	for _, r := range []Ref{ref(9, 1), ref(9, 2), ref(17, 1), ref(17, 2), ref(17, 3), ref(20, 1), {"alice", "c2", 3, 1}, {"alice2", "c1", 3, 1}} {
-		m, err := s.Save(t.Context(), dir, r, nil)
+		m, err := s.Save(t.Context(), dir, r)
 		must(t, err)
 		saved[r] = m
 	}
@@ -454,10 +447,10 @@ func TestBucketsThatCannotBe(t *testing.T) {
 func TestRefs(t *testing.T) {
 	s, root := aStore(t)
 	for _, r := range []Ref{{"", "c", 1, 1}, {"a/b", "c", 1, 1}, {"a", "", 1, 1}, {"a", "c", 0, 1}, {"a", "c", 1, -1}, {"..", "c", 1, 1}} {
-		if _, err := s.Save(t.Context(), root, r, nil); err == nil {
+		if _, err := s.Save(t.Context(), root, r); err == nil {
 			t.Errorf("%+v was saved", r)
 		}
-		if _, err := s.SaveStream(t.Context(), r, strings.NewReader(""), nil); err == nil {
+		if _, err := s.SaveStream(t.Context(), r, strings.NewReader("")); err == nil {
 			t.Errorf("%+v was saved", r)
 		}
 	}

@@ -13,19 +13,8 @@
 // that has lost its claim, is never restored. Collect drops it later.
 //
 // The archive is that of `rlminit profile export` (package profiles/archive), compressed
-// with zstd. There are two ways to it, since the agent may not be the user that the
-// files belong to:
-//
-//   - Save and Restore work on the directory itself. The caller must be the user that
-//     owns it. That is so for an agent which is an ordinary service of the box, and for
-//     profiles without a user of their own.
-//   - SaveStream and RestoreStream work on the archive. An agent with a uid of its own
-//     sends what RestoreStream writes to POST /v1/profiles/import: the supervisor
-//     unpacks it with the rights of the services' user, whole or not at all. The control
-//     socket has no request for the way out, so the reader must be a process of the
-//     profile's user: a job of the profile that calls Pack and is given a pipe as its
-//     descriptor. An import makes a profile that is not there yet; delete it first. The
-//     trash keeps the old directory, but not the profile's secrets: set them again.
+// with zstd. The caller must be the user that owns the directory. That is so for an agent
+// which is an ordinary service of the box, and for profiles without a user of their own.
 //
 // Why the archive of export, and no format of its own: import reads it, it refuses what
 // an enemy could put into a tar, and one reader is enough to get right. What it leaves

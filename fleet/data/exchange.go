@@ -70,7 +70,7 @@ func (e *exchange) look() error {
 	case info.Type != fs.ModeDir:
 		return fmt.Errorf("%s is no directory; move it away", e.parent.Path(e.name))
 	case info.UID != uint32(os.Geteuid()):
-		return fmt.Errorf("%s belongs to uid %d, and this is uid %d, whose files would be in it: restore it as that user, or by POST /v1/profiles/import",
+		return fmt.Errorf("%s belongs to uid %d, and this is uid %d, whose files would be in it",
 			e.parent.Path(e.name), info.UID, os.Geteuid())
 	}
 	e.there, e.mode = true, uint32(info.Perm)&0o777|0o700
@@ -138,7 +138,7 @@ func (e *exchange) rename() error {
 	}
 	err := unix.Renameat2(e.fd, e.new, e.fd, e.name, unix.RENAME_EXCHANGE)
 	if err == unix.EINVAL || err == unix.ENOSYS {
-		return fmt.Errorf("the file system of %s cannot exchange two directories; restore by POST /v1/profiles/import", e.parent.Path("."))
+		return fmt.Errorf("the file system of %s cannot exchange two directories; put the home of the profiles onto another", e.parent.Path("."))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot put %s in its place: %w", e.parent.Path(e.name), err)

@@ -26,7 +26,7 @@ var ErrDamaged = errors.New("the object in the bucket is not what its manifest s
 // dir is the directory of a profile, or where one will be; its parent must exist. The
 // caller must own both. Nobody may use the directory meanwhile, so the gateway must be
 // stopped. A supervisor that runs must be told (reload) if the profile.yaml is another.
-func (s *Store) Restore(ctx context.Context, m Manifest, dir string, tell Progress) error {
+func (s *Store) Restore(ctx context.Context, m Manifest, dir string) error {
 	if err := m.check(); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Store) Restore(ctx context.Context, m Manifest, dir string, tell Progre
 	if err := e.begin(); err != nil {
 		return cannot("restore", m.Name, err)
 	}
-	err = s.unpack(ctx, m, tell, e)
+	err = s.unpack(ctx, m, e)
 	if err == nil {
 		err = e.exchange()
 	}
@@ -49,11 +49,11 @@ func (s *Store) Restore(ctx context.Context, m Manifest, dir string, tell Progre
 }
 
 // unpack writes an archive into the directory beside.
-func (s *Store) unpack(ctx context.Context, m Manifest, tell Progress, e *exchange) error {
+func (s *Store) unpack(ctx context.Context, m Manifest, e *exchange) error {
 	from, to := io.Pipe()
 	streamed := make(chan error, 1)
 	go func() {
-		err := s.stream(ctx, m, to, tell)
+		err := s.stream(ctx, m, to)
 		to.CloseWithError(err)
 		streamed <- err
 	}()
@@ -83,20 +83,9 @@ func (e *exchange) fill(profile string, from io.Reader) error {
 	return err
 }
 
-// RestoreStream writes the archive that a manifest says, for POST /v1/profiles/import.
-// Its end is written when its digest is known to be right, so a caller that stops the
-// import after an error, without an end of the request, has nothing imported.
-func (s *Store) RestoreStream(ctx context.Context, m Manifest, to io.Writer, tell Progress) error {
-	if err := m.check(); err != nil {
-		return err
-	}
-	if err := s.stream(ctx, m, to, tell); err != nil {
-		return cannot("restore", m.Name, err)
-	}
-	return nil
-}
-
-func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer, tell Progress) error {
+// stream writes the archive that a manifest says. Its end is written when its digest is known
+// to be right: an archive without its end is refused.
+func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer) error {
 	from := &resumed{ctx: ctx, from: s.bucket, key: m.Object, total: m.Stored, pause: s.pause}
 	defer from.Close()
 	// Of one frame after the other: a bound on their sum is Size, below.
@@ -105,7 +94,7 @@ func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer, tell Progr
 		return err
 	}
 	defer z.Close()
-	h := &holding{to: to, sum: sha256.New(), progress: progress{tell: tell, total: m.Size}}
+	h := &holding{to: to, sum: sha256.New()}
 	buf := make([]byte, 256<<10)
 	n, err := io.CopyBuffer(h, struct{ io.Reader }{io.LimitReader(z, m.Size+1)}, buf)
 	switch {
@@ -125,11 +114,10 @@ func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer, tell Progr
 
 // holding writes on what it is given, but for the end, which it holds back.
 type holding struct {
-	to       io.Writer
-	sum      hash.Hash
-	progress progress
-	end      []byte // at most twice held
-	failed   error  // what to said
+	to     io.Writer
+	sum    hash.Hash
+	end    []byte // at most twice held
+	failed error  // what to said
 }
 
 // held is more than the last entry of an archive and the padding behind it.
@@ -144,13 +132,11 @@ func (h *holding) Write(p []byte) (int, error) {
 		}
 		h.end = append(h.end[:0], h.end[over:]...)
 	}
-	h.progress.add(len(p))
 	return len(p), nil
 }
 
 func (h *holding) release() error {
 	_, err := h.to.Write(h.end)
-	h.progress.end()
 	return err
 }
 

@@ -89,21 +89,21 @@ func TestS3(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "alice")
 	aProfile(t, dir, "one")
 	fill(t, filepath.Join(dir, "large"), 50_000_000)
-	first, err := s.Save(t.Context(), dir, ref(17, 1), nil)
+	first, err := s.Save(t.Context(), dir, ref(17, 1))
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "later"), []byte("later"), 0o600))
-	m, err := s.Save(t.Context(), dir, ref(17, 2), nil)
+	m, err := s.Save(t.Context(), dir, ref(17, 2))
 	must(t, err)
 	must(t, s.Collect(t.Context(), "alice", m))
 	if all := keys(t, s); len(all) != 2 || all[0] != manifestKey(m.Object) || all[1] != m.Object {
 		t.Errorf("left are %q", all)
 	}
 	to := filepath.Join(t.TempDir(), "alice")
-	must(t, s.Restore(t.Context(), m, to, nil))
+	must(t, s.Restore(t.Context(), m, to))
 	if got, want := tree(t, to), strings.Replace(tree(t, dir), "drwxr-x--x", "drwxr-x---", 1); got != want {
 		t.Errorf("what was restored is not what was saved: %d bytes of a listing, not %d", len(got), len(want))
 	}
-	if err := s.Restore(t.Context(), first, to, nil); err == nil {
+	if err := s.Restore(t.Context(), first, to); err == nil {
 		t.Error("what was collected is still there")
 	}
 	for url, why := range map[string]string{
@@ -112,7 +112,7 @@ func TestS3(t *testing.T) {
 	} {
 		other, err := Open(t.Context(), url)
 		must(t, err)
-		if _, err := other.Save(t.Context(), dir, ref(17, 3), nil); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "\n") {
+		if _, err := other.Save(t.Context(), dir, ref(17, 3)); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", url, err)
 		}
 		must(t, other.Close())
@@ -121,7 +121,7 @@ func TestS3(t *testing.T) {
 	other, err := Open(t.Context(), "s3://agents?region=us-east-1&use_path_style=true&endpoint=http://"+address)
 	must(t, err)
 	defer other.Close()
-	if _, err := other.Save(t.Context(), dir, ref(17, 3), nil); err == nil || !strings.Contains(err.Error(), "SignatureDoesNotMatch") {
+	if _, err := other.Save(t.Context(), dir, ref(17, 3)); err == nil || !strings.Contains(err.Error(), "SignatureDoesNotMatch") {
 		t.Error(err)
 	}
 }
@@ -156,9 +156,9 @@ func TestFigures(t *testing.T) {
 	for what, s := range map[string]*Store{"file": local, "s3": remote} {
 		to := filepath.Join(t.TempDir(), "alice")
 		var m Manifest
-		save := timed(t, func() (err error) { m, err = s.Save(t.Context(), dir, ref(17, 1), nil); return err })
-		restore := timed(t, func() error { return s.Restore(t.Context(), m, to, nil) })
-		read := timed(t, func() error { return s.RestoreStream(t.Context(), m, io.Discard, nil) })
+		save := timed(t, func() (err error) { m, err = s.Save(t.Context(), dir, ref(17, 1)); return err })
+		restore := timed(t, func() error { return s.Restore(t.Context(), m, to) })
+		read := timed(t, func() error { return s.RestoreStream(t.Context(), m, io.Discard) })
 		t.Logf("%s: %.0f MB, %.0f MB stored; save %s, restore %s, read alone %s; %s",
 			what, float64(m.Size)/1e6, float64(m.Stored)/1e6, save(m.Size), restore(m.Size), read(m.Size), peak(t))
 	}

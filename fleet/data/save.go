@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -30,7 +28,7 @@ const saveAttempts = 3
 // The caller must be able to read all of the directory. at must be of a claim that the
 // caller holds, with a Seq that no save of that fence has had. After an error the bucket
 // may have an object that no manifest names; Collect drops it.
-func (s *Store) Save(ctx context.Context, dir string, at Ref, tell Progress) (Manifest, error) {
+func (s *Store) Save(ctx context.Context, dir string, at Ref) (Manifest, error) {
 	if err := at.check(); err != nil {
 		return Manifest{}, cannot("save", clip(at.Name), err)
 	}
@@ -43,7 +41,7 @@ func (s *Store) Save(ctx context.Context, dir string, at Ref, tell Progress) (Ma
 		began := s.now()
 		var left []string
 		count := 0
-		w, m, err := s.store(ctx, at, progress{tell: tell, total: sizeOf(dir)}, func(to io.Writer) error {
+		w, m, err := s.store(ctx, at, func(to io.Writer) error {
 			return write(to, d, at.Name, func(line string) { left, count = appendClipped(left, line), count+1 })
 		})
 		if err != nil {
@@ -69,35 +67,8 @@ func (s *Store) Save(ctx context.Context, dir string, at Ref, tell Progress) (Ma
 	}
 }
 
-// SaveStream saves an archive that is read from somewhere, such as the pipe of a job
-// that runs Pack. One that ends before its end is an error. Nothing is known of files
-// that changed while it was made.
-func (s *Store) SaveStream(ctx context.Context, at Ref, from io.Reader, tell Progress) (Manifest, error) {
-	if err := at.check(); err != nil {
-		return Manifest{}, cannot("save", clip(at.Name), err)
-	}
-	_, m, err := s.store(ctx, at, progress{tell: tell}, func(to io.Writer) error {
-		_, err := io.Copy(to, from)
-		return err
-	})
-	if err != nil {
-		return Manifest{}, cannot("save", at.Name, err)
-	}
-	return s.finish(ctx, m)
-}
-
-// Pack writes the archive of a directory. note is told, a line each, what is left out.
-func Pack(to io.Writer, dir, name string, note func(string)) error {
-	d, err := durable.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return write(to, d, name, note)
-}
-
-// write is Pack of an open directory. What the archive says of files that changed is not
-// passed on: it counts those that only grew.
+// write writes the archive of a directory. note is told, a line each, what is left out. What
+// the archive says of files that changed is not passed on: it counts those that only grew.
 func write(to io.Writer, d *durable.Dir, name string, note func(string)) error {
 	m := archive.Manifest{Profile: name, Desired: "stopped"} // whether it runs is the claim's to say
 	return archive.Write(to, m, d, nil, func(line string) {
@@ -108,7 +79,7 @@ func write(to io.Writer, d *durable.Dir, name string, note func(string)) error {
 }
 
 // store writes an object of what produce writes, and looks at it on the way.
-func (s *Store) store(ctx context.Context, at Ref, p progress, produce func(io.Writer) error) (*witness, Manifest, error) {
+func (s *Store) store(ctx context.Context, at Ref, produce func(io.Writer) error) (*witness, Manifest, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // an object that is not closed by then never comes to be
 	m := Manifest{Format: Format, Name: at.Name, Cluster: at.Cluster, Fence: at.Fence, Seq: at.Seq, Object: newObject(at), At: s.now().UTC()}
@@ -121,7 +92,7 @@ func (s *Store) store(ctx context.Context, at Ref, p progress, produce func(io.W
 		object.Close() // fails: it is cancelled
 		return nil, m, err
 	}
-	pack, err := newPacking(object, p)
+	pack, err := newPacking(object, s.read)
 	if err != nil {
 		return abandon(err)
 	}
@@ -144,8 +115,7 @@ func (s *Store) store(ctx context.Context, at Ref, p progress, produce func(io.W
 	if err := object.Close(); err != nil {
 		return nil, m, err
 	}
-	m.Stored, m.Size, m.SHA256, m.Entries = pack.stored, pack.progress.done, hex.EncodeToString(pack.sum.Sum(nil)), w.entries
-	pack.progress.end()
+	m.Stored, m.Size, m.SHA256, m.Entries = pack.stored, pack.size, hex.EncodeToString(pack.sum.Sum(nil)), w.entries
 	return w, m, s.holds(ctx, m.Object, m.Stored)
 }
 
@@ -187,15 +157,16 @@ func (s *Store) holds(ctx context.Context, key string, size int64) error {
 
 // packing compresses an archive, and knows its digest.
 type packing struct {
-	progress progress
-	sum      hash.Hash
-	zstd     *zstd.Encoder
-	to       io.Writer
-	stored   int64
+	read   func(int64)
+	size   int64
+	sum    hash.Hash
+	zstd   *zstd.Encoder
+	to     io.Writer
+	stored int64
 }
 
-func newPacking(to io.Writer, p progress) (*packing, error) {
-	pack := &packing{progress: p, sum: sha256.New(), to: to}
+func newPacking(to io.Writer, read func(int64)) (*packing, error) {
+	pack := &packing{read: read, sum: sha256.New(), to: to}
 	var err error
 	pack.zstd, err = zstd.NewWriter(stored{pack}, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
@@ -208,7 +179,8 @@ const window = 4 << 20
 func (p *packing) Write(b []byte) (int, error) {
 	n, err := p.zstd.Write(b)
 	p.sum.Write(b[:n])
-	p.progress.add(n)
+	p.size += int64(n)
+	p.read(p.size)
 	return n, err
 }
 
@@ -232,23 +204,4 @@ func (i *interruptible) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return i.from.Read(p)
-}
-
-// sizeOf is about how large the archive of a directory gets; 0 if that cannot be told.
-func sizeOf(dir string) (total int64) {
-	const header, block = 512, 512
-	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // it vanished, or the save says why it cannot be read
-		}
-		total += header
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			total += (info.Size() + block - 1) / block * block
-		}
-		return nil
-	})
-	if err != nil {
-		return 0
-	}
-	return total
 }

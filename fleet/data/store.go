@@ -14,10 +14,11 @@ type Store struct {
 	bucket bucket
 
 	// For tests: what is called before each step of a restore, and may fail; how long
-	// is waited before an attempt; what the time is.
+	// is waited before an attempt; what the time is; how many bytes a save has read.
 	step  func(what string) error
 	pause func(context.Context, time.Duration) error
 	now   func() time.Time
+	read  func(bytes int64)
 }
 
 // Open opens a bucket: file:///DIRECTORY, which must exist and be the same for all
@@ -33,38 +34,11 @@ func Open(ctx context.Context, url string) (*Store, error) {
 }
 
 func newStore(b bucket) *Store {
-	return &Store{bucket: b, step: func(string) error { return nil }, pause: pause, now: time.Now}
+	return &Store{bucket: b, step: func(string) error { return nil }, pause: pause, now: time.Now, read: func(int64) {}}
 }
 
 // Close gives the bucket back.
 func (s *Store) Close() error { return s.bucket.close() }
-
-// Progress is told how much is done, in bytes of the archive, each time that another MB
-// is and at the end. total is 0 if it is not known; of a save it is an estimate.
-type Progress func(done, total int64)
-
-// progress calls a Progress for each MB.
-type progress struct {
-	tell        Progress // nil: nobody
-	done, total int64
-	told        int64
-}
-
-const tellEach = 1 << 20
-
-func (p *progress) add(n int) {
-	p.done += int64(n)
-	if p.done-p.told >= tellEach {
-		p.end()
-	}
-}
-
-func (p *progress) end() {
-	p.told = p.done
-	if p.tell != nil {
-		p.tell(p.done, p.total)
-	}
-}
 
 // newObject is a key that no object has had.
 func newObject(r Ref) string {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"rlminit/control"
@@ -46,13 +47,16 @@ type mark struct {
 // a claim that is as new. It returns how many bytes it has read of the bucket. The gateway
 // does not run.
 func (k *Keeper) Restore(ctx context.Context, name string, fence int64) (bytes int64, err error) {
-	dir, err := k.dir(ctx, name)
-	if err != nil {
-		return 0, err
-	}
 	text, err := k.Store.Manifest(ctx, name)
 	if err != nil {
 		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
+	}
+	dir, err := k.dir(ctx, name)
+	switch foreign := (*foreign)(nil); {
+	case text == "" && errors.As(err, &foreign):
+		return 0, nil // nothing else is known of it: its start gives it to the service user
+	case err != nil:
+		return 0, err
 	}
 	if text != "" {
 		m, err := data.ParseManifest([]byte(text))
@@ -64,7 +68,7 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64) (bytes i
 			return 0, err
 		}
 		if have.Cluster != m.Cluster || have.Fence < m.Fence {
-			if err := k.Data.Restore(ctx, m, dir, nil); err != nil {
+			if err := k.Data.Restore(ctx, m, dir); err != nil {
 				return 0, err
 			}
 			if _, err := k.Client.Reload(ctx, control.Reload{Names: []string{name}}); err != nil {
@@ -83,7 +87,12 @@ func (k *Keeper) Save(ctx context.Context, name string, fence int64) (bytes int6
 	if err != nil {
 		return 0, err
 	}
-	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()}, nil)
+	if have, err := readMark(dir); err != nil || have.Fence != fence || have.Cluster != k.Store.Cluster() {
+		if err := writeMark(dir, mark{k.Store.Cluster(), fence}); err != nil {
+			return 0, err
+		}
+	}
+	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()})
 	if err != nil {
 		return 0, err
 	}
@@ -112,9 +121,31 @@ func (k *Keeper) next() int {
 	return k.last
 }
 
+// dir is the directory of a profile, which must be that of the agent's user.
 func (k *Keeper) dir(ctx context.Context, name string) (string, error) {
 	p, err := k.Client.Profile(ctx, name)
-	return p.Dir, err
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(p.Dir)
+	if err != nil {
+		return "", err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return "", &foreign{p.Dir, int(st.Uid), name}
+	}
+	return p.Dir, nil
+}
+
+// foreign is that a directory is not that of the agent's user.
+type foreign struct {
+	dir  string
+	uid  int
+	name string
+}
+
+func (f *foreign) Error() string {
+	return fmt.Sprintf("%s belongs to uid %d, and the agent is uid %d, which must own it; rlminit profile delete %s puts it into the trash there, and then the last save is restored", f.dir, f.uid, os.Geteuid(), f.name)
 }
 
 // readMark is the zero value where there is none, or none that can be understood.

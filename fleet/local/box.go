@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -20,8 +21,6 @@ import (
 // Box is the rlminit of this container.
 type Box struct {
 	Client *control.Client
-	// StopWait bounds how long a stop is waited for; 0: 30 s. It is asked for again.
-	StopWait time.Duration
 }
 
 // Survey is all gateways with a deadline, or that need one, of which anything is left.
@@ -82,6 +81,8 @@ func run(s control.Service) agent.Run {
 	r := agent.Run{Name: *s.Profile, Text: "it is " + s.State}
 	if s.Reason != nil {
 		r.Text += ": " + *s.Reason
+	} else if s.State == "stopped" && s.Desired == "stopped" {
+		r.Text = "somebody stopped it there; to stop it, declare state: stopped"
 	}
 	if s.Deadline != nil {
 		r.Fence, _ = strconv.ParseInt(s.Deadline.Fence, 10, 64) // of another's, which is 0
@@ -98,6 +99,26 @@ func clear(s control.Service) bool {
 		return s.PID == nil
 	}
 	return false
+}
+
+// Try says why the box would refuse a declaration of a profile; nil: it would not, or
+// nobody knows.
+func (b *Box) Try(ctx context.Context, name string, p agent.Profile) error {
+	declared := map[string]any{}
+	if err := json.Unmarshal([]byte(p.Text), &declared); err != nil {
+		return fmt.Errorf("cannot read the declaration: %w", err)
+	}
+	delete(declared, "labels")
+	set, err := json.Marshal(map[string]any{"version": 1, "profiles": map[string]any{name: declared}})
+	if err != nil {
+		return err
+	}
+	// A plan changes nothing, and is thrown away; its salt hides nothing, since no secret is declared.
+	_, err = b.Client.Plan(ctx, control.PlanRequest{Text: string(set), Scope: "profile/" + name, Salt: "0123456789abcdef"})
+	if is(err, control.KindUsage) || is(err, control.KindRefused) {
+		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
 }
 
 // Prepare sees that the box has the profile with its definition, stopped.
@@ -190,13 +211,12 @@ func (b *Box) lasts(ctx context.Context, d control.Deadline) bool {
 	return err == nil && s.Deadline != nil && s.Deadline.Fence == d.Fence && s.Deadline.AtNS >= d.AtNS
 }
 
+// stopWait is how long a stop is waited for. It is asked for again.
+const stopWait = 30 * time.Second
+
 // Stop returns nil once nothing of a gateway is left.
 func (b *Box) Stop(ctx context.Context, name string) error {
-	wait := b.StopWait
-	if wait == 0 {
-		wait = 30 * time.Second
-	}
-	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: wait.Milliseconds()}})
+	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: stopWait.Milliseconds()}})
 	if is(err, control.KindNoSuchName) {
 		return nil
 	}
@@ -212,12 +232,6 @@ func (b *Box) Stop(ctx context.Context, name string) error {
 		}
 	}
 	return nil
-}
-
-// Dir is the directory of a profile.
-func (b *Box) Dir(ctx context.Context, name string) (string, error) {
-	p, err := b.Client.Profile(ctx, name)
-	return p.Dir, err
 }
 
 // Answered tells whether an error is what the box has answered: then what was asked for is

@@ -23,6 +23,7 @@ import (
 type Box interface {
 	Survey(ctx context.Context) ([]agent.Run, error)
 	Seen(ctx context.Context) ([]agent.Run, error)
+	Try(ctx context.Context, name string, p agent.Profile) error // an error says why the box would refuse it
 	Prepare(ctx context.Context, name string, p agent.Profile) error
 	Start(ctx context.Context, name string, fence, at int64) error
 	Extend(ctx context.Context, all []agent.Deadline) (refused []string, err error)
@@ -47,6 +48,7 @@ type Config struct {
 	Box    Box
 	Data   Data
 	Log    *log.Logger
+	Tell   func(string)  // is told how the member is, whenever that is something else; nil: nobody
 	Listen string        // where it tells how the fleet is, ADDRESS:PORT or unix:PATH; "": nowhere
 	Poll   time.Duration // how often the box is asked how its gateways are; 0: 2 s, or a fifth of a lease that is shorter than 10 s
 
@@ -64,13 +66,13 @@ type Member struct {
 	agent  *agent.Agent
 	memory *memory
 	inputs chan agent.Input
-	box    chan struct{} // a place for each request to the box
-	saving map[string]bool
-	told   sync.WaitGroup // effects that are carried out
+	box    chan struct{}  // a place for each request to the box
+	doing  sync.WaitGroup // effects that are carried out
 
 	asks     chan chan<- status.Snapshot // who asks what the member knows
 	revision int64
 	trouble  string // why the session is not renewed
+	told     string // to Tell
 	counts   status.Counts
 	moving   sync.Mutex // of what counts has of data
 }
@@ -91,7 +93,7 @@ func Run(ctx context.Context, c Config) error {
 	defer memory.lock.Close()
 	m := &Member{
 		Config: c, agent: agent.New(c.Agent, nil), memory: memory,
-		inputs: make(chan agent.Input, 1024), box: make(chan struct{}, parallel), saving: map[string]bool{},
+		inputs: make(chan agent.Input, 1024), box: make(chan struct{}, parallel),
 		asks: make(chan chan<- status.Snapshot),
 	}
 	m.counts.Data = c.Data != nil
@@ -135,7 +137,7 @@ func (m *Member) loop(ctx context.Context, asked <-chan struct{}) error {
 			timer.Reset(max(time.Duration(next-boottime()), time.Millisecond))
 		}
 	}
-	m.told.Wait() // the end of the session among it
+	m.doing.Wait() // the end of the session among it
 	return nil
 }
 
@@ -157,20 +159,14 @@ func (m *Member) step(ctx context.Context, in agent.Input) {
 		case agent.Say:
 			m.Log.Print(e.Text)
 		case agent.Save:
-			if !m.saving[e.Name] {
-				m.saving[e.Name] = true
-				go m.answer(ctx, e)
-			}
+			go m.answer(ctx, e) // which may take long, and is not waited for in the end
 		default:
-			m.told.Add(1)
+			m.doing.Add(1)
 			go func() {
-				defer m.told.Done()
+				defer m.doing.Done()
 				m.answer(ctx, e)
 			}()
 		}
-	}
-	if in.Kind == agent.Saved {
-		delete(m.saving, in.Name)
 	}
 }
 
@@ -246,8 +242,7 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 		var ttl time.Duration
 		in.Kind, in.Sent = agent.Granted, sent
 		if in.Lease, ttl, err = m.Store.Grant(ctx, m.Config.Agent.Member, m.Config.Member, time.Duration(m.Config.Agent.TTL)); err != nil {
-			in.Kind = agent.NotGranted
-			m.Log.Print(err)
+			in.Kind, in.Text = agent.NotGranted, err.Error()
 		}
 		in.TTL = int64(ttl)
 	case agent.Renew:
@@ -291,7 +286,7 @@ func (m *Member) tellStore(ctx context.Context, e agent.Effect) {
 	case agent.Recover:
 		err = m.Store.Recover(ctx, e.Name)
 	case agent.Report:
-		err = m.Store.Report(ctx, e.Name, e.Lease, agent.Live{Fence: e.Fence, Declared: e.Revision})
+		err = m.Store.Report(ctx, e.Name, e.Lease, agent.Live{Fence: e.Fence, Declared: e.Revision, Trouble: e.Text})
 	case agent.Moved:
 		err = m.Store.Moved(ctx, e.Name, e.Revision)
 	}
@@ -318,6 +313,11 @@ func (m *Member) askBox(ctx context.Context, e agent.Effect, in *agent.Input) bo
 				return false
 			case <-time.After(time.Second):
 			}
+		}
+	case agent.Try:
+		in.Kind, in.Revision = agent.Tried, e.Revision
+		if err = m.Box.Try(bounded, e.Name, e.Profile); err != nil {
+			in.Failed, in.Text = true, err.Error()
 		}
 	case agent.Prepare:
 		in.Kind = agent.Prepared

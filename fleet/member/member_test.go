@@ -75,6 +75,8 @@ func (b *pretended) Survey(context.Context) (out []agent.Run, _ error) {
 
 func (b *pretended) Seen(ctx context.Context) ([]agent.Run, error) { return b.Survey(ctx) }
 
+func (b *pretended) Try(context.Context, string, agent.Profile) error { return nil }
+
 func (b *pretended) Prepare(context.Context, string, agent.Profile) error { return nil }
 
 func (b *pretended) Start(_ context.Context, name string, fence, at int64) error {

@@ -36,13 +36,33 @@ func (m *Member) note(in agent.Input) {
 			m.counts.KeepAlives++
 		}
 	case agent.NotGranted:
-		m.trouble = "this member cannot begin a session; its log says why"
+		if m.trouble != in.Text {
+			m.Log.Print(in.Text)
+		}
+		m.trouble = in.Text
 	case agent.NotRenewed:
 		m.counts.NotConfirmed++
-		m.trouble = in.Text
+		m.trouble = "etcd does not answer: " + in.Text
 	case agent.Expired:
 		m.counts.NotConfirmed++
 		m.trouble = "etcd has ended the session of this member"
+	}
+	m.tell(in)
+}
+
+// tell says how the member is, if it is not as it was told last. How many profiles it has is
+// said only when the box has answered: nothing may wait for one that does not.
+func (m *Member) tell(in agent.Input) {
+	text := m.trouble
+	if lease, _ := m.agent.Session(); text == "" && lease != 0 {
+		if in.Kind != agent.Seen {
+			return
+		}
+		text = fmt.Sprintf("member %s of the fleet %s, profiles: %d", m.Config.Agent.Member, m.Fleet, len(m.agent.Held()))
+	}
+	if m.Tell != nil && text != "" && text != m.told {
+		m.told = text
+		m.Tell(text)
 	}
 }
 

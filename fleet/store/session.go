@@ -59,10 +59,10 @@ func (s *Store) Renew(ctx context.Context, name string, m agent.Member, lease in
 		defer cancel()
 		_, _ = s.client.KeepAliveOnce(bounded, clientv3.LeaseID(lease)) // if it fails for long, so do beats
 	}()
-	ctx, over := s.begin(ctx, s.renew)
+	bounded, over := s.begin(ctx, s.renew)
 	defer over(&err)
 	key := s.prefix + members + name
-	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
+	r, err := s.client.Txn(bounded).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
 		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):

@@ -37,6 +37,24 @@ type settings struct {
 // readSettings reads the section fleet of a configuration. ${HOSTNAME} and other variables are those of the
 // environment.
 func readSettings(path string) (*settings, error) {
+	s, err := readSection(path, func(*settings, document.Node) {})
+	if err != nil {
+		return nil, err
+	}
+	return s, s.readPassword()
+}
+
+// readMember is readSettings for an agent: what only an agent cannot do is a fault too.
+func readMember(path string) (*settings, error) {
+	return readSection(path, func(s *settings, top document.Node) {
+		if user := top.Get("gateway").Get("user"); s.Bucket != "" && !user.Absent() && user.Raw() == "auto" {
+			top.Get("fleet").Get("data").Fault("needs profiles that belong to the service user, whose files the agent can read, and gateway.user is auto; leave out one of them")
+		}
+	})
+}
+
+// readSection reads the section fleet, and has more looked at by further.
+func readSection(path string, further func(*settings, document.Node)) (*settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the fleet's configuration: %w; name another file with --config", err)
@@ -52,18 +70,22 @@ func readSettings(path string) (*settings, error) {
 	default:
 		s.fields().Read(section)
 		s.needs(section)
+		further(s, top)
 	}
-	if err := reading.Faults().Err(); err != nil {
-		return nil, err
+	return s, reading.Faults().Err()
+}
+
+// readPassword reads the file of etcd.user.password, if there is one.
+func (s *settings) readPassword() error {
+	if s.Password == "" {
+		return nil
 	}
-	if s.Password != "" {
-		secret, err := os.ReadFile(s.Password)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read etcd.user.password: %w", err)
-		}
-		s.Store.Password = strings.TrimSuffix(string(secret), "\n")
+	secret, err := os.ReadFile(s.Password)
+	if err != nil {
+		return fmt.Errorf("cannot read etcd.user.password: %w", err)
 	}
-	return s, nil
+	s.Store.Password = strings.TrimSuffix(string(secret), "\n")
+	return nil
 }
 
 // shortest is the shortest lease, which leaves the gateways at least half of it.

@@ -91,7 +91,7 @@ it, or somebody else has changed a declaration. After an apply with 7, 8 or 17 a
 		what, _, _ := strings.Cut(err.Error(), ": strconv.")
 		return exit(control.ExitUsage, "%s; see rlminit fleet %s --help", what, strings.TrimPrefix(cmd.CommandPath(), "rlminit fleet "))
 	})
-	root.AddCommand(agentVerb(o), statusVerb(o), membersVerb(o), planVerb(o), applyVerb(o), drainVerb(o), moveVerb(o), rebalanceVerb(o), whyVerb(o))
+	root.AddCommand(agentVerb(o), checkVerb(o), statusVerb(o), membersVerb(o), planVerb(o), applyVerb(o), drainVerb(o), moveVerb(o), rebalanceVerb(o), whyVerb(o))
 	for _, cmd := range root.Commands() {
 		check := cmd.Args
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -37,6 +37,7 @@ type fleet struct {
 	bin, recordings string
 	bucket          string
 	boxes           map[string]*box
+	etcd            *cluster.Cluster
 }
 
 const configuration = `version: 1
@@ -50,7 +51,9 @@ gateway:
 fleet: {name: f, member: %[3]s, lease: %[4]s, etcd: {endpoints: [%[5]s], timeout: 2s}, data: {bucket: "file://%[6]s", every: 1h}}
 `
 
-func begin(t *testing.T, members ...string) *fleet {
+func begin(t *testing.T, members ...string) *fleet { return beginWith(t, configuration, members...) }
+
+func beginWith(t *testing.T, configuration string, members ...string) *fleet {
 	if os.Geteuid() != 0 {
 		t.Fatal("namespaces of members are made by root; run this test as root")
 	}
@@ -66,7 +69,7 @@ func begin(t *testing.T, members ...string) *fleet {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	etcd := cluster.Start(t, 1)
+	f.etcd = cluster.Start(t, 1)
 	// Not t.TempDir: the service user must be able to enter it.
 	dir, err := os.MkdirTemp("/var/tmp", "rlminit-fleet-")
 	f.must(err)
@@ -82,7 +85,7 @@ func begin(t *testing.T, members ...string) *fleet {
 	for _, name := range members {
 		b := &box{name: name, dir: filepath.Join(dir, name)}
 		f.boxes[name] = b
-		f.lay(b, etcd.Endpoints())
+		f.lay(b, configuration, f.etcd.Endpoints())
 		f.start(b)
 	}
 	t.Cleanup(func() {
@@ -103,7 +106,7 @@ func (f *fleet) must(err error) {
 	}
 }
 
-func (f *fleet) lay(b *box, endpoints []string) {
+func (f *fleet) lay(b *box, configuration string, endpoints []string) {
 	f.must(os.MkdirAll(filepath.Join(b.dir, "data"), 0o755))
 	f.must(os.Chown(filepath.Join(b.dir, "data"), 1000, 1000))
 	text := fmt.Sprintf(configuration, f.bin, f.recordings, b.name, lease, strings.Join(endpoints, ", "), f.bucket)
