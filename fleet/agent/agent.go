@@ -64,7 +64,7 @@ type Agent struct {
 	surveyed bool  // what the box had when the agent began is held
 	adopted  bool  // it is decided about that: loaded and surveyed
 	quiet    int64 // from then on no start of an agent before this one can have an effect (R6)
-	seen     int64 // the box has answered what was asked then
+	seen     int64 // the latest time at which the box was asked something that it has answered
 	leaving  bool
 
 	now     int64
@@ -177,7 +177,6 @@ func (a *Agent) change(in Input) {
 	if in.Whole {
 		changes = append(a.view.gone(changes, in.Revision), changes...)
 		a.loaded = true
-		a.missed()
 	}
 	for _, c := range changes {
 		before := a.view.Owners[c.Name]
@@ -185,6 +184,7 @@ func (a *Agent) change(in Input) {
 		a.heard(c, before)
 	}
 	if in.Whole {
+		a.missed()
 		for _, name := range sorted(a.held) {
 			if h := a.held[name]; h.Fence != 0 && h.Fence <= in.Revision && a.view.Owners[name].Fence != h.Fence && a.adopted {
 				h.lost(a) // its end fell into what was not heard
@@ -222,7 +222,7 @@ func (a *Agent) heard(c Change, before Owner) {
 			a.beat(*m)
 		}
 		if a.heardOf == a.view.Epoch {
-			return // it was a beat alone
+			return // the member has only put its key again
 		}
 		a.heardOf = a.view.Epoch
 		if is && !c.Gone && c.Name != a.config.Member {

@@ -20,10 +20,10 @@ type vacancies struct {
 	epoch  int64    // of the view at the last scan
 	joined int64    // when this member heard of the last one that has come
 
-	beats   map[int64]beat   // of sessions, by lease
-	until   map[string]int64 // what a session has left of a profile may run until then
-	floor   int64            // and anything that was left before this member listened, until then
-	heardOf int64            // the view's epoch at the last change of it
+	beats   map[int64]beat   // the last beat of each session, by lease
+	until   map[string]int64 // by profile: until when the gateway of an ended session may run
+	floor   int64            // the same of sessions whose end this member has not heard
+	heardOf int64            // the view's epoch at which the profiles held were last looked at for it
 }
 
 // beat is when a session was last heard of.
@@ -33,14 +33,14 @@ func newVacancies() vacancies {
 	return vacancies{vacant: map[string]*vacancy{}, beats: map[int64]beat{}, until: map[string]int64{}}
 }
 
-// beat hears of a session: it is there, and was when it sent this.
+// beat notes that a member has put its key: its session was there when it did so.
 func (a *Agent) beat(m Member) {
 	ttl := cmp.Or(m.TTL, a.config.TTL)
 	a.beats[m.Lease] = beat{a.now, ttl}
 	if len(a.beats) <= 2*len(a.view.Members) {
 		return
 	}
-	for lease, b := range a.beats { // of what is long over nobody asks any more
+	for lease, b := range a.beats { // nobody asks any more for sessions that are long over
 		if a.now > b.at+2*b.ttl {
 			delete(a.beats, lease)
 		}
@@ -52,9 +52,9 @@ func (a *Agent) beat(m Member) {
 	}
 }
 
-// vacated is told that an owner went. If it has not given the profile back its session has
-// ended, and what it started may run until its deadline, which is less than the lease's time
-// after its last beat (R3).
+// vacated notes until when the gateway of an owner that is gone may run. If the owner has not
+// given the profile back, its session has ended, and the gateway's deadline is earlier than the
+// last beat of that session and the time of its lease (R3).
 func (a *Agent) vacated(name string, before Owner) {
 	b, heard := a.beats[before.Lease]
 	if !heard {
@@ -63,7 +63,8 @@ func (a *Agent) vacated(name string, before Owner) {
 	a.until[name] = max(a.until[name], b.at+b.ttl)
 }
 
-// missed is told that changes were not heard: any session may have ended just now (R3).
+// missed is called when the view was read as a whole: a session of which this member has heard
+// nothing may have ended just before (R3).
 func (a *Agent) missed() {
 	longest := a.config.TTL
 	for _, m := range a.view.Members {

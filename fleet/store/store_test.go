@@ -53,7 +53,7 @@ func TestPausedEndpoint(t *testing.T) {
 	}
 }
 
-// Versions of etcd that renew a lease without asking whether they still lead are refused.
+// Versions of etcd that end leases after each change of the leader are refused.
 func TestVersions(t *testing.T) {
 	for version, good := range map[string]bool{
 		"3.4.23": false, "3.5.10": false, "3.5.11": true, "3.5.21": true, "3.6.0": true, "3.6.0-rc.1": true, "4.0.0": true, "3.6": false, "x.y.z": false,

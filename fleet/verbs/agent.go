@@ -102,7 +102,8 @@ func readAll(ctx context.Context, path string) (*settings, *data.Store, error) {
 // lasts is for how long an agent that cannot begin shows why, before it ends.
 const lasts = 30 * time.Second
 
-// linger has rlminit show for a while why the agent ends: what has ended shows nothing.
+// linger waits before the agent ends, so that rlminit status can show why it does: a service
+// that has ended shows no text of its own.
 func linger(ctx context.Context, logger *log.Logger, why error) {
 	if os.Getenv("NOTIFY_SOCKET") == "" || ctx.Err() != nil {
 		return
