@@ -93,7 +93,7 @@ func (a *Agent) Step(in Input) []Effect {
 	case Began:
 		a.begin(in)
 	case Surveyed:
-		a.survey(in.Runs)
+		a.survey(in)
 	case Granted, NotGranted, Renewed, NotRenewed, Expired:
 		a.session.answer(a, in)
 	case Changed:
@@ -161,12 +161,12 @@ func (a *Agent) begin(in Input) {
 }
 
 // survey takes over what the box has.
-func (a *Agent) survey(runs []Run) {
+func (a *Agent) survey(in Input) {
 	if a.surveyed {
 		return
 	}
-	a.surveyed = true
-	for _, r := range runs {
+	a.surveyed, a.seen = true, in.Sent
+	for _, r := range in.Runs {
 		a.hold(r.Name, r.Fence, Found)
 	}
 }
@@ -219,7 +219,7 @@ func (a *Agent) heard(c Change, before Owner) {
 	case *Member, *Drain:
 		m, is := c.Value.(*Member)
 		if is && !c.Gone {
-			a.beat(*m)
+			a.beat(*m, c.Revision)
 		}
 		if a.heardOf == a.view.Epoch {
 			return // the member has only put its key again
@@ -324,6 +324,7 @@ func (a *Agent) decide() {
 	if !a.adopted {
 		a.adopt()
 	}
+	a.overdue()
 	var due []string
 	for name, h := range a.held {
 		if h.check || h.wakeAt != 0 && h.wakeAt <= a.now {

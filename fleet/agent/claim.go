@@ -1,7 +1,5 @@
 package agent
 
-import "cmp"
-
 // vacancy is a declared profile without an owner.
 type vacancy struct {
 	since int64 // as this member has heard
@@ -20,57 +18,12 @@ type vacancies struct {
 	epoch  int64    // of the view at the last scan
 	joined int64    // when this member heard of the last one that has come
 
-	beats   map[int64]beat   // the last beat of each session, by lease
-	until   map[string]int64 // by profile: until when the gateway of an ended session may run
-	floor   int64            // the same of sessions whose end this member has not heard
-	heardOf int64            // the view's epoch at which the profiles held were last looked at for it
+	heartbeats
+	heardOf int64 // the view's epoch at which the profiles held were last looked at for it
 }
-
-// beat is when a session was last heard of.
-type beat struct{ at, ttl int64 }
 
 func newVacancies() vacancies {
-	return vacancies{vacant: map[string]*vacancy{}, beats: map[int64]beat{}, until: map[string]int64{}}
-}
-
-// beat notes that a member has put its key: its session was there when it did so.
-func (a *Agent) beat(m Member) {
-	ttl := cmp.Or(m.TTL, a.config.TTL)
-	a.beats[m.Lease] = beat{a.now, ttl}
-	if len(a.beats) <= 2*len(a.view.Members) {
-		return
-	}
-	for lease, b := range a.beats { // nobody asks any more for sessions that are long over
-		if a.now > b.at+2*b.ttl {
-			delete(a.beats, lease)
-		}
-	}
-	for name, at := range a.until {
-		if a.now > at {
-			delete(a.until, name)
-		}
-	}
-}
-
-// vacated notes until when the gateway of an owner that is gone may run. If the owner has not
-// given the profile back, its session has ended, and the gateway's deadline is earlier than the
-// last beat of that session and the time of its lease (R3).
-func (a *Agent) vacated(name string, before Owner) {
-	b, heard := a.beats[before.Lease]
-	if !heard {
-		b = beat{a.now, a.config.TTL}
-	}
-	a.until[name] = max(a.until[name], b.at+b.ttl)
-}
-
-// missed is called when the view was read as a whole: a session of which this member has heard
-// nothing may have ended just before (R3).
-func (a *Agent) missed() {
-	longest := a.config.TTL
-	for _, m := range a.view.Members {
-		longest = max(longest, m.TTL)
-	}
-	a.floor = a.now + longest
+	return vacancies{vacant: map[string]*vacancy{}, heartbeats: heartbeats{beats: map[int64]beat{}, until: map[string]int64{}}}
 }
 
 // many vacancies are looked at only so often, in nanoseconds.
@@ -117,6 +70,9 @@ func (a *Agent) claim() {
 	s := &a.session
 	if s.lease == 0 || a.leaving || len(a.vacant) == 0 {
 		return
+	}
+	if a.seen < a.now-s.ttl/3 {
+		return // a box that does not answer could hardly start it: until it does
 	}
 	if at := s.from + a.config.Settle; !s.adopted && a.now < at {
 		a.wake(at)

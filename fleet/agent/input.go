@@ -10,7 +10,8 @@ const (
 	// Began is the first input: the member's agent begins. Lease, TTL and Sent are those of
 	// the agent before in this box, if it left them; Lease 0: there is none.
 	Began
-	// Surveyed has all of the fleet's gateways of which anything is left in the box: Runs.
+	// Surveyed has all of the fleet's gateways of which anything is left in the box: Runs, at
+	// Sent or later.
 	Surveyed
 
 	Granted    // the session Lease for TTL; the grant was sent at Sent
@@ -87,6 +88,7 @@ const (
 	Grant                     // answered by Granted, NotGranted
 	Renew                     // Lease, TTL: answered by Renewed, NotRenewed, Expired
 	Revoke                    // Lease: nothing runs under it; not answered
+	Evict                     // Name, Lease, Revision: end the session of that member if its key is of that revision; not answered
 	Claim                     // Name, Lease, Fence: if nobody has it, and its mark has that fence, 0: there is none; answered by Claimed, Taken, Unsure
 	Release                   // Name, Fence: if it is still so; answered by Released
 	Try                       // Name, Fence, Profile, Revision: would the box take it; answered by Tried

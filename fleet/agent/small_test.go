@@ -52,7 +52,7 @@ func (w *world) sum() uint64 {
 	}
 	for _, n := range w.nodes {
 		a := n.agent
-		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.floor)
+		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.floor, a.late)
 		for _, name := range sorted(a.held) {
 			fmt.Fprint(h, *a.held[name])
 		}

@@ -202,11 +202,11 @@ func (w *world) carryOut(r request) (in Input, answered bool) {
 	in = Input{Name: e.Name, Fence: e.Fence, Lease: e.Lease}
 	defer w.check()
 	switch e.Kind {
-	case Grant, Renew, Revoke, Claim, Release:
+	case Grant, Renew, Revoke, Evict, Claim, Release:
 		return w.etcd(r, in)
 	case Survey:
 		in.Kind = Surveyed
-		in.Runs = n.survey(w)
+		in.Runs, in.Sent = n.survey(w), r.sent
 	case Prepare:
 		in.Kind = Prepared
 	case Try:
@@ -281,6 +281,12 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 			w.expire(e.Lease)
 		}
 		return in, false
+	case Evict:
+		if _, ok := w.leases[e.Lease]; ok && w.lastBeat(e.Name) == e.Revision {
+			w.counts["evicted"]++
+			w.expire(e.Lease)
+		}
+		return in, false
 	case Claim:
 		_, alive := w.leases[e.Lease]
 		in.Fence = 0
@@ -305,6 +311,16 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 		in.Kind = Released
 	}
 	return in, true
+}
+
+// lastBeat is the revision of a member's key.
+func (w *world) lastBeat(member string) int64 {
+	for _, c := range slices.Backward(w.log) {
+		if m, is := c.Value.(*Member); is && c.Name == member && m != nil {
+			return c.Revision
+		}
+	}
+	return 0
 }
 
 // unknown is what the driver says of a request whose answer does not come.
@@ -332,7 +348,7 @@ func unknown(e Effect) (in Input, said bool) {
 }
 
 func reaches(k EffectKind) (etcd bool) {
-	return k == Grant || k == Renew || k == Revoke || k == Claim || k == Release
+	return k == Grant || k == Renew || k == Revoke || k == Evict || k == Claim || k == Release
 }
 
 // act lets one thing happen, by chance.
@@ -448,7 +464,13 @@ func (w *world) hear(i, count int) {
 			whole.Apply(c)
 		}
 		n.heard = len(w.log)
-		w.tell(i, Input{Kind: Changed, Whole: true, Revision: w.revision, Changes: snapshot(whole)})
+		all := snapshot(whole)
+		for j, c := range all {
+			if _, is := c.Value.(*Member); is {
+				all[j].Revision = w.lastBeat(c.Name)
+			}
+		}
+		w.tell(i, Input{Kind: Changed, Whole: true, Revision: w.revision, Changes: all})
 		return
 	}
 	end := min(n.heard+count, len(w.log))

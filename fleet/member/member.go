@@ -220,7 +220,7 @@ func (m *Member) answer(ctx context.Context, e agent.Effect) {
 	switch e.Kind {
 	case agent.Grant, agent.Renew, agent.Claim, agent.Release:
 		m.askStore(ctx, e, &in)
-	case agent.Revoke, agent.Fail, agent.Recover, agent.Moved, agent.Report:
+	case agent.Revoke, agent.Evict, agent.Fail, agent.Recover, agent.Moved, agent.Report:
 		m.tellStore(ctx, e)
 		answered = false
 	default:
@@ -280,6 +280,8 @@ func (m *Member) tellStore(ctx context.Context, e agent.Effect) {
 	switch e.Kind {
 	case agent.Revoke:
 		m.Store.Revoke(ctx, e.Lease)
+	case agent.Evict:
+		err = m.Store.Evict(ctx, e.Name, e.Lease, e.Revision)
 	case agent.Fail:
 		m.Log.Printf("%s: %s; it is tried again, here or elsewhere", e.Name, e.Text)
 		err = m.Store.Fail(ctx, e.Name, m.Config.Agent.Member, e.Count, e.Text)
@@ -305,7 +307,7 @@ func (m *Member) askBox(ctx context.Context, e agent.Effect, in *agent.Input) bo
 	var err error
 	switch e.Kind {
 	case agent.Survey:
-		in.Kind = agent.Surveyed
+		in.Kind, in.Sent = agent.Surveyed, boottime()
 		for in.Runs, err = m.Box.Survey(ctx); err != nil; in.Runs, err = m.Box.Survey(ctx) {
 			m.Log.Printf("cannot ask the box what it has: %v", err)
 			select {

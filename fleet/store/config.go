@@ -19,6 +19,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-semver/semver"
@@ -40,8 +41,8 @@ type Config struct {
 
 	// Timeout bounds each request; 0: 5 s.
 	Timeout time.Duration
-	// Lease is that of a session: what renews it is given a fifth of it, so that there is
-	// time to ask another endpoint. 0: as any other request.
+	// Lease is that of a session: what begins and renews it, and claims, are given a fifth of
+	// it, so that there is time to ask another endpoint. 0: as any other request.
 	Lease time.Duration
 }
 
@@ -51,7 +52,9 @@ type Store struct {
 	prefix  string
 	cluster uint64
 	timeout time.Duration
-	renew   time.Duration // bounds a renewal
+	brief   time.Duration // bounds what a session waits for
+
+	confirmed atomic.Int64 // the revision of the last beat that was confirmed: the watch is to tell it
 
 	// One endpoint is asked at a time. A request that it does not answer has the next one
 	// asked from then on: with all of them in turn, one that hangs would keep its share of
@@ -122,8 +125,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, fmt.Errorf("cannot use etcd: %w", because(ctx, c.Endpoints[0], conf.TLS, err))
 	}
 	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: cmp.Or(c.Timeout, 5*time.Second), endpoints: c.Endpoints}
-	if s.renew = s.timeout; c.Lease > 0 {
-		s.renew = min(s.timeout, c.Lease/5)
+	if s.brief = s.timeout; c.Lease > 0 {
+		s.brief = min(s.timeout, c.Lease/5)
 	}
 	if at, err := s.check(ctx); err != nil {
 		client.Close()

@@ -23,7 +23,7 @@ var (
 // Grant begins a session of a member for ttl, and returns its lease and how long etcd
 // grants it. It fails while another box has the member's name.
 func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time.Duration) (lease int64, granted time.Duration, err error) {
-	ctx, over := s.begin(ctx, s.timeout)
+	ctx, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	g, err := s.client.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) Renew(ctx context.Context, name string, m agent.Member, lease in
 		defer cancel()
 		_, _ = s.client.KeepAliveOnce(bounded, clientv3.LeaseID(lease)) // if it fails for long, so do beats
 	}()
-	bounded, over := s.begin(ctx, s.renew)
+	bounded, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	key := s.prefix + members + name
 	r, err := s.client.Txn(bounded).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
@@ -74,6 +74,7 @@ func (s *Store) Renew(ctx context.Context, name string, m agent.Member, lease in
 	case !r.Succeeded:
 		return ErrExpired
 	}
+	s.confirmed.Store(r.Header.Revision)
 	return nil
 }
 
@@ -85,11 +86,25 @@ func (s *Store) Revoke(ctx context.Context, lease int64) {
 	_, err = s.client.Revoke(ctx, clientv3.LeaseID(lease))
 }
 
+// Evict ends the session of another member whose key has not been put since a revision.
+func (s *Store) Evict(ctx context.Context, name string, lease, revision int64) (err error) {
+	bounded, over := s.begin(ctx, s.brief)
+	defer over(&err)
+	r, err := s.client.Get(bounded, s.prefix+members+name)
+	if err != nil || len(r.Kvs) == 0 || r.Kvs[0].ModRevision != revision {
+		return err
+	}
+	if _, err = s.client.Revoke(bounded, clientv3.LeaseID(lease)); errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return err
+}
+
 // Claim makes a member the owner of a profile if it has none, and if the last claim that was
 // not given back had the fence of mark, 0: there is none. It returns the fence. ErrTaken says
 // that this is not so; any other error, that nobody knows.
 func (s *Store) Claim(ctx context.Context, name, member string, lease, mark int64) (fence int64, err error) {
-	ctx, over := s.begin(ctx, s.timeout)
+	ctx, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	key, left := s.prefix+owners+name, s.prefix+marks+name
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.ModRevision(left), "=", mark)).
@@ -124,7 +139,7 @@ func (s *Store) readBack(ctx context.Context, name string, lease int64, why erro
 
 // Release deletes a claim, and its mark, if it still has this fence. An error says that nobody knows.
 func (s *Store) Release(ctx context.Context, name string, fence int64) (err error) {
-	ctx, over := s.begin(ctx, s.timeout)
+	ctx, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	key := s.prefix + owners + name
 	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", fence)).

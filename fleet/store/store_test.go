@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,6 +54,51 @@ func TestPausedEndpoint(t *testing.T) {
 	}
 }
 
+// A server that hangs leaves its watch open, on which nothing comes. The changes are followed
+// at another one, soon after a beat was confirmed that the watch has not told.
+func TestDeafWatch(t *testing.T) {
+	c := cluster.Start(t, 3)
+	leader, err := c.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range c.Nodes {
+		if n == leader {
+			continue
+		}
+		endpoints := slices.DeleteFunc(c.Endpoints(), func(at string) bool { return at == n.Client })
+		s, err := Open(t.Context(), Config{Fleet: n.Name, Endpoints: []string{n.Client}, Lease: 8 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.endpoints = append(s.endpoints, endpoints...)
+		heard := make(chan struct{}, 1000)
+		go s.Watch(t.Context(), func([]agent.Change, bool, int64) { heard <- struct{}{} }, func(error) {})
+		<-heard // all that there is
+		lease, _, err := s.Grant(t.Context(), "m", agent.Member{}, 60*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-heard
+		if err := n.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for s.Renew(t.Context(), "m", agent.Member{Weight: 2}, lease) != nil {
+		}
+		renewed := time.Now()
+		<-heard
+		t.Logf("%s is paused: the beat is confirmed after %s, and told %s later", n.Name, renewed.Sub(begun), time.Since(renewed))
+		if took := time.Since(renewed); took > 5*time.Second {
+			t.Errorf("%s is paused, and the changes are followed elsewhere after %s", n.Name, took)
+		}
+		if err := n.Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Versions of etcd that end leases after each change of the leader are refused.
 func TestVersions(t *testing.T) {
 	for version, good := range map[string]bool{
@@ -74,7 +120,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	view, wholes := agent.NewView(), atomic.Int32{}
+	view, wholes, beat := agent.NewView(), atomic.Int32{}, int64(0)
 	heard := make(chan []agent.Change, 1000)
 	go s.Watch(t.Context(), func(changes []agent.Change, whole bool, _ int64) {
 		if whole {
@@ -89,6 +135,9 @@ func TestWatch(t *testing.T) {
 			select {
 			case changes := <-heard:
 				view.Take(changes)
+				for _, c := range changes {
+					beat = max(beat, c.Revision)
+				}
 			case <-time.After(200 * time.Millisecond): // is() may ask for what failed
 			case <-late:
 				t.Fatalf("not heard: %s; %+v", what, view)
@@ -137,6 +186,14 @@ func TestWatch(t *testing.T) {
 	must(err)
 	must(s.Release(t.Context(), "alice", again))
 	until("the release", func() bool { _, left := view.Marks["alice"]; return !left && view.Owners["alice"].Fence == 0 })
+	must(s.Renew(t.Context(), "n", agent.Member{Weight: 3}, next))
+	until("another beat", func() bool { return view.Members["n"].Weight == 3 })
+	must(s.Evict(t.Context(), "n", next, beat-1))
+	must(s.Renew(t.Context(), "n", agent.Member{Weight: 4}, next))
+	until("the beat of a member that is not evicted, for it has put its key", func() bool { return view.Members["n"].Weight == 4 })
+	must(s.Evict(t.Context(), "n", next, beat))
+	until("the end of one that is", func() bool { _, there := view.Members["n"]; return !there })
+	must(s.Evict(t.Context(), "n", next, beat))
 	if n := wholes.Load(); n != 1 {
 		t.Errorf("all was read %d times", n)
 	}

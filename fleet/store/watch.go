@@ -78,24 +78,46 @@ func (s *Store) Watch(ctx context.Context, each func(changes []agent.Change, who
 func (s *Store) follow(ctx context.Context, last int64, each func([]agent.Change, bool, int64), trouble func(error)) (int64, error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for r := range s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(last+1), clientv3.WithFragment()) {
-		if r.CompactRevision != 0 {
-			last = 0
-		}
-		if err := r.Err(); err != nil {
-			return last, fmt.Errorf("cannot follow the changes: %w", err)
-		}
-		var changes []agent.Change
-		for _, e := range r.Events {
-			if c, ok := s.decode(e.Kv, e.Type == mvccpb.DELETE); ok {
-				changes = append(changes, c)
+	look := time.NewTicker(deaf)
+	defer look.Stop()
+	told := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(last+1), clientv3.WithFragment())
+	for missed := false; ; {
+		select {
+		case r, open := <-told:
+			if !open {
+				return last, errors.New("cannot follow the changes: the watch has ended")
 			}
-			last = e.Kv.ModRevision
-		}
-		if len(changes) > 0 {
-			trouble(nil)
-			each(changes, false, last)
+			if r.CompactRevision != 0 {
+				last = 0
+			}
+			if err := r.Err(); err != nil {
+				return last, fmt.Errorf("cannot follow the changes: %w", err)
+			}
+			if missed = false; len(r.Events) > 0 {
+				trouble(nil)
+				last = r.Events[len(r.Events)-1].Kv.ModRevision
+				each(s.changes(r.Events), false, last)
+			}
+		case <-look.C:
+			// A server that hangs, or is cut off, leaves its watch open.
+			behind := s.confirmed.Load() > last
+			if missed && behind {
+				return last, errors.New("cannot follow the changes: a beat that etcd has confirmed is not told")
+			}
+			missed = behind
 		}
 	}
-	return last, errors.New("cannot follow the changes: the watch has ended")
 }
+
+// changes are what the events say.
+func (s *Store) changes(events []*clientv3.Event) (all []agent.Change) {
+	for _, e := range events {
+		if c, ok := s.decode(e.Kv, e.Type == mvccpb.DELETE); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// deaf is how long a watch may tell nothing while it has something to tell, at least.
+const deaf = time.Second

@@ -93,16 +93,25 @@ func TestEachFaultIsFound(t *testing.T) {
 			h.Runs[1].Start = 46 * second
 			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "e0", From: 35 * second, Till: 60 * second})
 		}, nil},
-		"etcd had lost most": {func(h *check.History) {
-			h.Runs[1].Start = 74 * second
-			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "e0", From: 31 * second, Till: 60 * second},
-				check.Fault{Kind: "pause", Target: "e1", From: 31 * second, Till: 60 * second})
-		}, nil},
-		"etcd has most of its nodes again, and nobody takes it over": {func(h *check.History) {
-			h.Runs[1].Start = 76 * second
-			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "e0", From: 31 * second, Till: 60 * second},
-				check.Fault{Kind: "pause", Target: "e1", From: 31 * second, Till: 60 * second})
+		"etcd has lost a node, and nobody takes it over": {func(h *check.History) {
+			h.Runs[1].Start = 48 * second
+			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "e0", From: 35 * second, Till: 60 * second})
 		}, []check.Kind{check.Unserved}},
+		"etcd carried nothing out": {func(h *check.History) {
+			h.Runs[1].Start = 71 * second
+			h.Outages = append(h.Outages, check.Outage{From: 31 * second, Till: 60 * second})
+		}, nil},
+		"etcd answers again, and nobody takes it over": {func(h *check.History) {
+			h.Runs[1].Start = 73 * second
+			h.Outages = append(h.Outages, check.Outage{From: 31 * second, Till: 60 * second})
+		}, []check.Kind{check.Unserved}},
+		"one that is hit claims it": {func(h *check.History) {
+			h.Members = append(h.Members, "c")
+			h.Claims[1] = check.Claim{Profile: "p", Member: "b", Fence: 9, From: 40 * second, Till: 51 * second}
+			h.Claims = append(h.Claims, check.Claim{Profile: "p", Member: "c", Fence: 12, From: 51 * second})
+			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "12", Revision: "1", Start: 51 * second, Last: 100 * second}
+			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "b", From: 39 * second, Till: 99 * second})
+		}, nil},
 		"the second was hit too": {func(h *check.History) {
 			h.Members = append(h.Members, "c")
 			h.Claims[1] = check.Claim{Profile: "p", Member: "b", Fence: 9, From: 40 * second, Till: 51 * second}
@@ -140,6 +149,14 @@ func TestEachFaultIsFound(t *testing.T) {
 				t.Errorf("found %+v\nwant %q", found, c.want)
 			}
 		})
+	}
+}
+
+// TestSilences: an outage is what is longer than a second between two answers.
+func TestSilences(t *testing.T) {
+	got := check.Silences([]int64{3 * second, 0, 5 * second, second, 2*second - 1})
+	if want := []check.Outage{{From: 2*second - 1, Till: 3 * second}, {From: 3 * second, Till: 5 * second}}; !slices.Equal(got, want) {
+		t.Errorf("%v\nwant %v", got, want)
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 
 // Failovers are, for each kind of fault of a member, the times from the fault until a
 // gateway with another fence ran, shortest first. A gateway that outlived the fault
-// has had none. Those in which etcd had a fault too are told apart: a new leader gives
-// all leases their whole time again.
+// has had none. Those in which etcd had a fault too are told apart.
 func Failovers(h History) map[string][]time.Duration {
 	all := map[string][]time.Duration{}
 	for _, profile := range h.profiles() {
@@ -38,7 +37,7 @@ const EtcdToo = " (etcd too)"
 // etcdHit says that a node of etcd had a fault, or got over one, within a time.
 func (h *History) etcdHit(from, till int64) bool {
 	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
-		return slices.Contains(h.Nodes, f.Target) && f.From < till && f.Till+election > from
+		return slices.Contains(h.Nodes, f.Target) && f.From < till && f.Till > from
 	})
 }
 

@@ -25,8 +25,12 @@ type History struct {
 	Claims  []Claim
 	Faults  []Fault
 	Changes []Change
+	Outages []Outage
 	Till    int64 // when the recording ended
 }
+
+// Outage is a time in which etcd answered no request.
+type Outage struct{ From, Till int64 }
 
 // Claim is an owner's key, as somebody saw it come and go: he sees both late.
 type Claim struct {
@@ -86,9 +90,6 @@ const (
 	killAfter = int64(1500 * time.Millisecond)
 	// failover is how long a profile may be without a gateway, beyond the lease.
 	failover = int64(2 * time.Second)
-	// election is how long etcd may take to find a leader, who then gives all leases
-	// their whole time again.
-	election = int64(3 * time.Second)
 )
 
 // Check finds what is wrong in a history, in the order of time.
@@ -149,15 +150,11 @@ func (h *History) thawed(member string, until int64) bool {
 	})
 }
 
-// quorum says that most nodes of etcd had no fault at a time.
-func (h *History) quorum(at int64) bool {
-	return h.healthy(h.Nodes, at) > len(h.Nodes)/2
-}
-
 // able says that the fleet could run a profile at a time: etcd decides, and a member
 // without a fault is there.
 func (h *History) able(at int64) bool {
-	return h.quorum(at) && h.healthy(h.Members, at) > 0
+	out := slices.ContainsFunc(h.Outages, func(o Outage) bool { return o.From <= at && at < o.Till })
+	return !out && h.healthy(h.Members, at) > 0
 }
 
 // healthy counts those without a fault at a time.
@@ -169,4 +166,18 @@ func (h *History) healthy(names []string, at int64) int {
 		}
 	}
 	return n
+}
+
+// noticed is the shortest outage that counts: what is shorter is within the time of a failover.
+const noticed = int64(time.Second)
+
+// Silences are the outages between the times at which requests were answered.
+func Silences(answers []int64) (all []Outage) {
+	slices.Sort(answers)
+	for i := 1; i < len(answers); i++ {
+		if o := (Outage{answers[i-1], answers[i]}); o.Till-o.From > noticed {
+			all = append(all, o)
+		}
+	}
+	return all
 }

@@ -147,23 +147,28 @@ func (h *History) wanted(profile string) [][2]int64 {
 
 // gap judges a time without a gateway. Its clock begins anew when the fleet was hit
 // again: when etcd lost or regained a node, when the member that had the claim then
-// was hit, and when it became possible at all to run the profile.
+// was hit or one that had been hit claimed, and when it became possible at all to run the
+// profile.
 func (h *History) gap(profile string, from, till int64) []Finding {
 	points := []int64{from, till}
-	elections := map[int64]bool{}
 	add := func(at int64) {
 		if at > from && at < till {
 			points = append(points, at)
 		}
 	}
+	for _, o := range h.Outages {
+		add(o.From)
+		add(o.Till)
+	}
 	for _, f := range h.Faults {
-		switch {
-		case slices.Contains(h.Nodes, f.Target):
+		if slices.Contains(h.Nodes, f.Target) {
 			add(f.From)
 			add(f.Till)
-			elections[f.From], elections[f.Till] = true, true
-		case h.holds(profile, f.Target, f.From):
-			add(f.From)
+		}
+		for _, c := range h.Claims {
+			if c.Profile == profile && c.Member == f.Target && c.From < f.Till && (c.Till == 0 || f.From < c.Till) {
+				add(max(f.From, c.From))
+			}
 		}
 		for _, edge := range []int64{f.From, f.Till} {
 			if h.able(edge-1) != h.able(edge) {
@@ -175,11 +180,7 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 	var all []Finding
 	for i := 1; i < len(points); i++ {
 		a, b := points[i-1], points[i]
-		most := int64(h.Lease) + failover
-		if elections[a] {
-			most += election
-		}
-		if b-a > most && h.able(a) {
+		if most := int64(h.Lease) + failover; b-a > most && h.able(a) {
 			all = append(all, Finding{Unserved, profile, a, b, fmt.Sprintf("for %s, of %s without a gateway in all; a failover may take %s; meanwhile: %s", span(a, b), span(from, till), time.Duration(most), h.during(a, b))})
 		}
 	}
@@ -198,13 +199,6 @@ func (h *History) during(from, till int64) string {
 		return "no fault"
 	}
 	return strings.Join(all, ", ")
-}
-
-// holds says that a member had the claim of a profile at a time.
-func (h *History) holds(profile, member string, at int64) bool {
-	return slices.ContainsFunc(h.Claims, func(c Claim) bool {
-		return c.Profile == profile && c.Member == member && c.From <= at && (c.Till == 0 || at < c.Till)
-	})
 }
 
 // unapplied finds acknowledged changes with which no gateway ever ran, gateways that

@@ -43,6 +43,7 @@ func TestNemesis(t *testing.T) {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
 	watcher := w.Watch(watch)
+	outages := w.Probe(watch)
 
 	say := func(format string, args ...any) {
 		t.Logf("%s %s", time.Now().UTC().Format("15:04:05.000"), fmt.Sprintf(format, args...))
@@ -80,7 +81,7 @@ func TestNemesis(t *testing.T) {
 	}
 	judge(t, check.History{
 		Members: nemesis.Names(w.Members), Nodes: nemesis.Names(w.Nodes), Lease: *lease,
-		Runs: runs, Claims: claims, Faults: faults, Changes: changes.all, Till: till,
+		Runs: runs, Claims: claims, Faults: faults, Changes: changes.all, Outages: outages(), Till: till,
 	})
 }
 

@@ -99,3 +99,38 @@ func (s *Watcher) Claims() ([]check.Claim, []error) {
 	defer s.mu.Unlock()
 	return s.claims, s.errs
 }
+
+// Probe has etcd write a key five times a second until ctx is done, and returns then the times
+// for which it did not. One request has no answer for no longer than a second, so that one node
+// that hangs is no outage.
+func (w *World) Probe(ctx context.Context) (outages func() []check.Outage) {
+	var mu sync.Mutex
+	var answers []int64
+	var asked sync.WaitGroup
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			asked.Go(func() {
+				bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				defer cancel()
+				if _, err := w.Client.Put(bounded, "/probe", ""); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					answers = append(answers, check.Now())
+				}
+			})
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+		asked.Wait()
+	}()
+	return func() []check.Outage {
+		<-ended
+		return check.Silences(answers)
+	}
+}

@@ -1,0 +1,100 @@
+package agent
+
+import "cmp"
+
+// heartbeats are what this member has heard of the sessions of all members.
+type heartbeats struct {
+	beats map[int64]beat   // the last beat of each session, by lease
+	until map[string]int64 // by profile: until when the gateway of an ended session may run
+	floor int64            // the same of sessions whose end this member has not heard
+	late  int64            // when the next session may be overdue; 0: now
+}
+
+// beat is when a session was last heard of.
+type beat struct {
+	at, ttl  int64
+	revision int64 // of the member's key
+	asked    int64 // when etcd was asked to end it; 0: never
+}
+
+// beat notes that a member has put its key: its session was there when it did so.
+func (a *Agent) beat(m Member, revision int64) {
+	b := beat{at: a.now, ttl: cmp.Or(m.TTL, a.config.TTL), revision: revision}
+	a.beats[m.Lease] = b
+	a.late = min(a.late, b.at+b.ttl)
+	if len(a.beats) <= 2*len(a.view.Members) {
+		return
+	}
+	for lease, b := range a.beats { // nobody asks any more for sessions that are long over
+		if a.now > b.at+2*b.ttl {
+			delete(a.beats, lease)
+		}
+	}
+	for name, at := range a.until {
+		if a.now > at {
+			delete(a.until, name)
+		}
+	}
+}
+
+// vacated notes until when the gateway of an owner that is gone may run. If the owner has not
+// given the profile back, its session has ended, and the gateway's deadline is earlier than the
+// last beat of that session and the time of its lease (R3).
+func (a *Agent) vacated(name string, before Owner) {
+	b, heard := a.beats[before.Lease]
+	if !heard {
+		b = beat{at: a.now, ttl: a.config.TTL}
+	}
+	a.until[name] = max(a.until[name], b.at+b.ttl)
+}
+
+// missed is called when the view was read as a whole: a session of which this member has heard
+// nothing may have ended just before (R3).
+func (a *Agent) missed() {
+	longest := a.config.TTL
+	for _, m := range a.view.Members {
+		longest = max(longest, m.TTL)
+	}
+	a.floor = a.now + longest
+}
+
+// overdue has etcd end the sessions of which no beat was heard for the time of their lease:
+// they are over by their members' own clocks. etcd ends them too, but counts that time anew
+// when its leader changes.
+func (a *Agent) overdue() {
+	if a.session.lease == 0 {
+		return
+	}
+	if a.now >= a.late {
+		a.late = never
+		turn := a.turn()
+		for _, name := range sorted(a.view.Members) {
+			lease := a.view.Members[name].Lease
+			b, heard := a.beats[lease]
+			if !heard || name == a.config.Member {
+				continue
+			}
+			due := max(b.at+b.ttl+turn, b.asked+retry)
+			if a.now >= due {
+				a.do(Effect{Kind: Evict, Name: name, Lease: lease, Revision: b.revision})
+				b.asked, due = a.now, a.now+retry
+				a.beats[lease] = b
+			}
+			a.late = min(a.late, due)
+		}
+	}
+	a.wake(a.late)
+}
+
+// turn is how long this member waits before it asks for that, for one is enough: those that
+// live and come before it by their names ask first. etcd itself may be late by the time that
+// the first one waits.
+func (a *Agent) turn() int64 {
+	wait := a.config.Delay
+	for name, m := range a.view.Members {
+		if b := a.beats[m.Lease]; name < a.config.Member && a.now < b.at+b.ttl {
+			wait += a.config.Delay
+		}
+	}
+	return wait
+}
