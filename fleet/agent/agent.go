@@ -47,12 +47,14 @@ func (c Config) withDefaults() Config {
 
 // Agent is one member. Make it with New.
 type Agent struct {
-	config  Config
-	view    *View
-	session session
-	held    map[string]*Held
-	phases  [Releasing + 1]int // how many held are in each
-	drained int                // how many held go since the member is drained
+	config   Config
+	view     *View
+	session  session
+	held     map[string]*Held
+	due      []string           // of them, those to be looked at
+	wakeHeld int64              // not later than the next of them is to be; 0: now
+	phases   [Releasing + 1]int // how many held are in each
+	drained  int                // how many held go since the member is drained
 	vacancies
 
 	// over has for a name the highest fence that this agent has let go: nothing is started
@@ -112,7 +114,7 @@ func (a *Agent) Step(in Input) []Effect {
 	case Leave:
 		a.leaving = true
 		for _, h := range a.held {
-			h.check = true
+			h.look(a)
 		}
 	default:
 		if h := a.held[in.Name]; h != nil && h.Fence == in.Fence {
@@ -210,7 +212,7 @@ func (a *Agent) heard(c Change, before Owner) {
 		a.vacate(c.Name)
 	case *Mark, *Profile, *Move, *Backoff:
 		if h != nil {
-			h.check = true
+			h.look(a)
 			if _, is := value.(*Move); is && h.Phase == Running {
 				h.moved(a) // it is here, and another move of it may have been taken back so
 			}
@@ -229,7 +231,7 @@ func (a *Agent) heard(c Change, before Owner) {
 			a.joined = a.now
 		}
 		for _, h := range a.held {
-			h.check = true // it may have to go, or a move of it may have become possible
+			h.look(a) // it may have to go, or a move of it may have become possible
 		}
 	}
 }
@@ -325,24 +327,33 @@ func (a *Agent) decide() {
 		a.adopt()
 	}
 	a.overdue()
-	var due []string
-	for name, h := range a.held {
-		if h.check || h.wakeAt != 0 && h.wakeAt <= a.now {
-			due = append(due, name)
+	a.decideDue()
+	a.claim()
+}
+
+// decideDue decides about those held of which something is to be decided.
+func (a *Agent) decideDue() {
+	if a.wakeHeld <= a.now {
+		a.wakeHeld = never
+		for _, h := range a.held {
+			switch {
+			case h.wakeAt == 0:
+			case h.wakeAt <= a.now:
+				h.look(a)
+			default:
+				a.wakeHeld = min(a.wakeHeld, h.wakeAt)
+			}
 		}
 	}
+	due := a.due
+	a.due = nil
 	slices.Sort(due)
 	for _, name := range due {
-		if h := a.held[name]; h != nil {
+		if h := a.held[name]; h != nil && h.due {
 			h.decide(a)
 		}
 	}
-	for _, h := range a.held {
-		if h.wakeAt != 0 {
-			a.wake(h.wakeAt)
-		}
-	}
-	a.claim()
+	a.wake(a.wakeHeld)
 }
 
 func (a *Agent) do(e Effect) { a.effects = append(a.effects, e) }

@@ -85,7 +85,7 @@ func (a *Agent) claim() {
 		a.soon()
 	}
 	if len(a.queue) == 0 && a.scan <= a.now {
-		a.look()
+		a.scanAll()
 	}
 	room := min(a.config.Claims-a.phases[Claiming], a.config.Starts-a.phases[Preparing]-a.phases[Starting]-a.phases[Claiming], a.room())
 	for ; room > 0 && len(a.queue) > 0; a.queue = a.queue[1:] {
@@ -111,8 +111,8 @@ func (a *Agent) room() int {
 	return most - len(a.held)
 }
 
-// look finds the vacancies that this member may claim now, and when the next one is due.
-func (a *Agent) look() {
+// scanAll finds the vacancies that this member may claim now, and when the next one is due.
+func (a *Agent) scanAll() {
 	a.scan, a.epoch = never, a.view.Epoch
 	due := map[string]bool{}
 	for name, v := range a.vacant {

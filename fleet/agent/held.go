@@ -38,7 +38,7 @@ type Held struct {
 	trial   trial
 	steady  bool // the back-off was taken back
 
-	check  bool  // it is to be looked at
+	due    bool  // it is to be looked at, and is in the agent's list of those
 	wakeAt int64 // and then; 0: only if something happens
 
 	release bool // the claim is to be given back; else it is gone already
@@ -63,11 +63,23 @@ type trial struct {
 func (h *Held) to(a *Agent, p Phase) {
 	a.phases[h.Phase]--
 	a.phases[p]++
-	h.Phase, h.since, h.asked, h.again, h.check = p, a.now, 0, 0, true
+	h.Phase, h.since, h.asked, h.again = p, a.now, 0, 0
+	h.look(a)
+}
+
+// look has it looked at before the step is over or, if that is being done, in the next one.
+func (h *Held) look(a *Agent) {
+	if !h.due {
+		h.due = true
+		a.due = append(a.due, h.Name)
+	}
 }
 
 // later has what the phase needs asked for again.
-func (h *Held) later(a *Agent, in int64) { h.asked, h.again, h.check = 0, a.now+in, true }
+func (h *Held) later(a *Agent, in int64) {
+	h.asked, h.again = 0, a.now+in
+	h.look(a)
+}
 
 // lost is told that the claim is gone, or soon will be.
 func (h *Held) lost(a *Agent) {
@@ -108,7 +120,7 @@ func (a *Agent) forget(h *Held) {
 	if h.drained {
 		a.drained--
 		for _, other := range a.held {
-			other.check = true // the next may go
+			other.look(a) // the next may go
 		}
 	}
 }
@@ -188,7 +200,8 @@ func (h *Held) report(a *Agent) {
 // once it is stopped: that is saved anew.
 func (h *Held) stored(a *Agent, in Input) {
 	last := h.Phase == Saving && !h.saves.busy
-	h.saves.busy, h.check = false, true
+	h.saves.busy = false
+	h.look(a)
 	trouble := ""
 	if in.Failed {
 		trouble = cmp.Or(in.Text, "nobody knows why")
@@ -243,7 +256,7 @@ func (h *Held) stopped(a *Agent) {
 
 // decide asks for what the phase needs.
 func (h *Held) decide(a *Agent) {
-	h.check, h.wakeAt = false, 0
+	h.due, h.wakeAt = true, 0
 	if h.Phase > Claiming && h.Phase <= Running {
 		h.reconsider(a)
 	}
@@ -259,7 +272,10 @@ func (h *Held) decide(a *Agent) {
 	case h.asked == 0:
 		h.ask(a)
 	}
-	h.check = false
+	h.due = false
+	if h.wakeAt != 0 {
+		a.wakeHeld = min(a.wakeHeld, h.wakeAt)
+	}
 }
 
 // ask sends the effect of a phase.
@@ -268,7 +284,7 @@ func (h *Held) ask(a *Agent) {
 	switch h.Phase {
 	case Preparing:
 		h.profile = a.view.Profiles[h.Name]
-		e.Kind, e.Profile, e.Restore = Prepare, h.profile, !h.ran
+		e.Kind, e.Profile, e.Restore, e.Lease = Prepare, h.profile, !h.ran, a.session.lease
 	case Starting:
 		e.Kind, e.At = Start, a.session.deadline(a)
 		if a.now >= e.At {
@@ -365,9 +381,10 @@ func (h *Held) changed(a *Agent, p Profile) {
 func (h *Held) tried(a *Agent, in Input) {
 	switch {
 	case in.Revision != h.trial.revision || in.Revision != a.view.Profiles[h.Name].Revision:
-		h.check = true // another one has come
+		h.look(a) // another one has come
 	case in.Failed:
-		h.trial.again, h.check = a.now+steady, true
+		h.trial.again = a.now + steady
+		h.look(a)
 		a.do(Effect{Kind: Fail, Name: h.Name, Count: a.failures(h), Text: "its new declaration is refused, and what ran goes on: " + in.Text})
 	default:
 		h.Why, h.restart, h.release, h.trial = "its declaration has changed", true, true, trial{}

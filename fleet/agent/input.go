@@ -92,7 +92,7 @@ const (
 	Claim                     // Name, Lease, Fence: if nobody has it, and its mark has that fence, 0: there is none; answered by Claimed, Taken, Unsure
 	Release                   // Name, Fence: if it is still so; answered by Released
 	Try                       // Name, Fence, Profile, Revision: would the box take it; answered by Tried
-	Prepare                   // Name, Fence, Profile, Restore: definition and, with Restore, stored data; answered by Prepared
+	Prepare                   // Name, Fence, Lease, Profile, Restore: definition and, with Restore, stored data; answered by Prepared
 	Start                     // Name, Fence, At: answered by Started
 	Extend                    // Deadlines: answered by Extended
 	Stop                      // Name, Fence: until nothing is left; answered by Stopped

@@ -29,6 +29,7 @@ func (w *world) clone() *world {
 func (a *Agent) clone() *Agent {
 	c := *a
 	c.view, c.over, c.effects, c.queue = a.view.Clone(), maps.Clone(a.over), nil, slices.Clone(a.queue)
+	c.due = slices.Clone(a.due)
 	c.beats, c.until = maps.Clone(a.beats), maps.Clone(a.until)
 	c.held, c.vacant = map[string]*Held{}, map[string]*vacancy{}
 	for name, h := range a.held {

@@ -61,6 +61,7 @@ type Live struct {
 	Declared int64 `json:"declared"` // the revision of the declaration by which it was started; 0: it does not run any more
 
 	Trouble string `json:"trouble,omitempty"` // why its data cannot be stored
+	Doing   string `json:"doing,omitempty"`   // what is done before it runs
 }
 
 // Change is one key of etcd that is put or, if Gone, deleted.

@@ -189,7 +189,8 @@ type resumed struct {
 	at     int64         // 0 <= at <= total
 	body   io.ReadCloser // nil: not open
 	pause  func(context.Context, time.Duration) error
-	broken error // what Read has returned, but for io.EOF
+	told   func(at int64) // nil: nobody is
+	broken error          // what Read has returned, but for io.EOF
 }
 
 // Attempts to read on, and how long is waited before each: 0.1 s, then twice as long.
@@ -206,6 +207,9 @@ func (r *resumed) Read(p []byte) (int, error) {
 	for failed := 1; ; failed++ {
 		n, err := r.read(p)
 		if r.at += int64(n); n > 0 || err == nil {
+			if r.told != nil {
+				r.told(r.at)
+			}
 			return n, nil // an error comes again
 		}
 		r.Close()

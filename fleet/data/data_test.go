@@ -110,13 +110,13 @@ func TestThereAndBack(t *testing.T) {
 
 	// Where no directory is, it has the mode of a profile's; over one, that one's.
 	fresh := filepath.Join(t.TempDir(), "alice")
-	must(t, s.Restore(t.Context(), m, fresh))
+	must(t, s.Restore(t.Context(), m, fresh, nil))
 	if got := tree(t, fresh); got != strings.Replace(want, "drwxr-x--x", "drwxr-x---", 1) {
 		t.Errorf("got\n%.2000s\nwant\n%.2000s", got, want)
 	}
 	over := filepath.Join(t.TempDir(), "alice")
 	aProfile(t, over, "two")
-	must(t, s.Restore(t.Context(), m, over))
+	must(t, s.Restore(t.Context(), m, over, nil))
 	if got := tree(t, over); got != want {
 		t.Errorf("got\n%.2000s\nwant\n%.2000s", got, want)
 	}
@@ -177,7 +177,7 @@ func TestDamagedObjects(t *testing.T) {
 	before := tree(t, dir)
 	try := func(what string, content []byte, m Manifest) {
 		must(t, os.WriteFile(object, content, 0o600))
-		if err := s.Restore(t.Context(), m, dir); !errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "\n") {
+		if err := s.Restore(t.Context(), m, dir, nil); !errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if tree(t, dir) != before {
@@ -198,9 +198,9 @@ func TestDamagedObjects(t *testing.T) {
 	m2.Stored = other.Stored
 	try("another save", swapped, m2)
 	must(t, os.WriteFile(object, append(slices.Clone(whole), "more"...), 0o600))
-	must(t, s.Restore(t.Context(), m, dir)) // what the manifest speaks of is right
+	must(t, s.Restore(t.Context(), m, dir, nil)) // what the manifest speaks of is right
 	must(t, os.Remove(object))
-	if err := s.Restore(t.Context(), m, dir); err == nil || errors.Is(err, ErrDamaged) {
+	if err := s.Restore(t.Context(), m, dir, nil); err == nil || errors.Is(err, ErrDamaged) {
 		t.Errorf("%v", err)
 	}
 }
@@ -252,13 +252,13 @@ func TestHostileArchives(t *testing.T) {
 		dir := filepath.Join(home, "alice")
 		aProfile(t, dir, "one")
 		before := tree(t, home)
-		err := s.Restore(t.Context(), hostile(t, s, entries...), dir)
+		err := s.Restore(t.Context(), hostile(t, s, entries...), dir, nil)
 		if !errors.Is(err, archive.ErrFault) || tree(t, home) != before {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "alice")
-	must(t, s.Restore(t.Context(), hostile(t, s, file("profile/setuid")), dir))
+	must(t, s.Restore(t.Context(), hostile(t, s, file("profile/setuid")), dir, nil))
 	if info, err := os.Stat(filepath.Join(dir, "setuid")); err != nil || info.Mode() != 0o777 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -284,7 +284,7 @@ func TestRestoreOfAnothersDirectory(t *testing.T) {
 	must(t, err)
 	must(t, os.Chown(dir, 4711, 4711))
 	before := tree(t, dir)
-	if err := s.Restore(t.Context(), m, dir); err == nil || !strings.Contains(err.Error(), "belongs to uid 4711, and this is uid 0") {
+	if err := s.Restore(t.Context(), m, dir, nil); err == nil || !strings.Contains(err.Error(), "belongs to uid 4711, and this is uid 0") {
 		t.Error(err)
 	}
 	if tree(t, dir) != before {
@@ -350,7 +350,7 @@ func TestFilesThatChange(t *testing.T) {
 				t.Errorf("%d changed: %q; %d objects, %d attempts", m.ChangedCount, m.Changed, b.created, times)
 			}
 			to := filepath.Join(t.TempDir(), "alice")
-			must(t, s.Restore(t.Context(), m, to))
+			must(t, s.Restore(t.Context(), m, to, nil))
 			got, err := os.ReadFile(filepath.Join(to, "state/large"))
 			must(t, err)
 			if want, err := os.ReadFile(path); len(got) != size || what == "grows" && (err != nil || !bytes.HasPrefix(want, got)) || what == "is replaced" && !bytes.Equal(got, content) {

@@ -159,7 +159,7 @@ func TestSaveFailsAnywhere(t *testing.T) {
 			m, err := ParseManifest(text)
 			must(t, err)
 			to := filepath.Join(home, "to")
-			must(t, good.Restore(t.Context(), m, to))
+			must(t, good.Restore(t.Context(), m, to, nil))
 			if got := tree(t, to); !strings.Contains(got, "only-one") {
 				t.Errorf("%s, the %dth operation: %s", f.what, n, got)
 			}
@@ -167,7 +167,7 @@ func TestSaveFailsAnywhere(t *testing.T) {
 		}
 		to := filepath.Join(home, "current")
 		aProfile(t, to, "two")
-		must(t, good.Restore(t.Context(), current, to))
+		must(t, good.Restore(t.Context(), current, to, nil))
 		if tree(t, to) != want {
 			t.Fatalf("%s, the %dth operation: what was current is lost", f.what, n)
 		}
@@ -198,7 +198,7 @@ func TestCollectFailsAnywhere(t *testing.T) {
 			t.Errorf("%s: %v", f.what, err)
 		}
 		s, _ = failing(t, root, 0)
-		must(t, s.Restore(t.Context(), current, dir))
+		must(t, s.Restore(t.Context(), current, dir, nil))
 		must(t, s.Collect(t.Context(), "alice", current))
 		if all := keys(t, s); len(all) != 2 {
 			t.Errorf("%s: left are %q", f.what, all)
@@ -211,7 +211,7 @@ func TestCollectFailsAnywhere(t *testing.T) {
 func TestRestoreFailsAnywhere(t *testing.T) {
 	restoresAnywhere(t, func(t *testing.T, root, dir string, m Manifest, n int) (ended bool) {
 		s, f := failing(t, root, n)
-		err := s.Restore(t.Context(), m, dir)
+		err := s.Restore(t.Context(), m, dir, nil)
 		if f.what == "" || f.what == "remove the old one" {
 			must(t, err)
 		} else if !errors.Is(err, errFault) {
@@ -262,7 +262,7 @@ func restoreAndDie(root, dir, manifest, at string) error {
 	f := &faults{bucket: b, at: n, fail: func() error { return unix.Kill(os.Getpid(), unix.SIGKILL) }}
 	s := newStore(f)
 	s.step = f.step
-	return s.Restore(ctx, m, dir)
+	return s.Restore(ctx, m, dir, nil)
 }
 
 // A restore that is killed anywhere leaves the old directory or the new one, whole, and
@@ -317,7 +317,7 @@ func restoresAnywhere(t *testing.T, try func(t *testing.T, root, dir string, m M
 					t.Fatalf("the %dth operation: it is neither the old one nor the new one:\n%.1000s", n, got)
 				}
 				again, _ := failing(t, root, 0)
-				must(t, again.Restore(t.Context(), m, dir))
+				must(t, again.Restore(t.Context(), m, dir, nil))
 				if tree(t, dir) != want {
 					t.Fatalf("the %dth operation: the next restore is not whole", n)
 				}
@@ -347,18 +347,18 @@ func TestConnectionsThatBreak(t *testing.T) {
 	pauses := 0
 	s.bucket, s.pause = b, func(context.Context, time.Duration) error { pauses++; return nil }
 	to := filepath.Join(t.TempDir(), "alice")
-	must(t, s.Restore(t.Context(), m, to))
+	must(t, s.Restore(t.Context(), m, to, nil))
 	if tree(t, to) != strings.Replace(tree(t, dir), "drwxr-x--x", "drwxr-x---", 1) || pauses < 5 {
 		t.Errorf("%d pauses", pauses)
 	}
 	b.down = true
 	pauses = 0
-	if err := s.Restore(t.Context(), m, to); !errors.Is(err, errFault) || pauses != readAttempts-1 {
+	if err := s.Restore(t.Context(), m, to, nil); !errors.Is(err, errFault) || pauses != readAttempts-1 {
 		t.Errorf("%v after %d pauses", err, pauses)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s.pause = func(context.Context, time.Duration) error { cancel(); return ctx.Err() }
-	if err := s.Restore(ctx, m, to); err == nil {
+	if err := s.Restore(ctx, m, to, nil); err == nil {
 		t.Error("it goes on when its caller has ended")
 	}
 }

@@ -26,7 +26,10 @@ var ErrDamaged = errors.New("the object in the bucket is not what its manifest s
 // dir is the directory of a profile, or where one will be; its parent must exist. The
 // caller must own both. Nobody may use the directory meanwhile, so the gateway must be
 // stopped. A supervisor that runs must be told (reload) if the profile.yaml is another.
-func (s *Store) Restore(ctx context.Context, m Manifest, dir string) error {
+//
+// read, if it is not nil, is told how many bytes of m.Stored have been read so far, and must
+// not take long.
+func (s *Store) Restore(ctx context.Context, m Manifest, dir string, read func(bytes int64)) error {
 	if err := m.check(); err != nil {
 		return err
 	}
@@ -38,7 +41,7 @@ func (s *Store) Restore(ctx context.Context, m Manifest, dir string) error {
 	if err := e.begin(); err != nil {
 		return cannot("restore", m.Name, err)
 	}
-	err = s.unpack(ctx, m, e)
+	err = s.unpack(ctx, m, e, read)
 	if err == nil {
 		err = e.exchange()
 	}
@@ -49,11 +52,11 @@ func (s *Store) Restore(ctx context.Context, m Manifest, dir string) error {
 }
 
 // unpack writes an archive into the directory beside.
-func (s *Store) unpack(ctx context.Context, m Manifest, e *exchange) error {
+func (s *Store) unpack(ctx context.Context, m Manifest, e *exchange, read func(int64)) error {
 	from, to := io.Pipe()
 	streamed := make(chan error, 1)
 	go func() {
-		err := s.stream(ctx, m, to)
+		err := s.stream(ctx, m, to, read)
 		to.CloseWithError(err)
 		streamed <- err
 	}()
@@ -85,8 +88,8 @@ func (e *exchange) fill(profile string, from io.Reader) error {
 
 // stream writes the archive that a manifest says. Its end is written when its digest is known
 // to be right: an archive without its end is refused.
-func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer) error {
-	from := &resumed{ctx: ctx, from: s.bucket, key: m.Object, total: m.Stored, pause: s.pause}
+func (s *Store) stream(ctx context.Context, m Manifest, to io.Writer, read func(int64)) error {
+	from := &resumed{ctx: ctx, from: s.bucket, key: m.Object, total: m.Stored, pause: s.pause, told: read}
 	defer from.Close()
 	// Of one frame after the other: a bound on their sum is Size, below.
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))

@@ -99,11 +99,11 @@ func TestS3(t *testing.T) {
 		t.Errorf("left are %q", all)
 	}
 	to := filepath.Join(t.TempDir(), "alice")
-	must(t, s.Restore(t.Context(), m, to))
+	must(t, s.Restore(t.Context(), m, to, nil))
 	if got, want := tree(t, to), strings.Replace(tree(t, dir), "drwxr-x--x", "drwxr-x---", 1); got != want {
 		t.Errorf("what was restored is not what was saved: %d bytes of a listing, not %d", len(got), len(want))
 	}
-	if err := s.Restore(t.Context(), first, to); err == nil {
+	if err := s.Restore(t.Context(), first, to, nil); err == nil {
 		t.Error("what was collected is still there")
 	}
 	for url, why := range map[string]string{
@@ -157,7 +157,7 @@ func TestFigures(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "alice")
 		var m Manifest
 		save := timed(t, func() (err error) { m, err = s.Save(t.Context(), dir, ref(17, 1)); return err })
-		restore := timed(t, func() error { return s.Restore(t.Context(), m, to) })
+		restore := timed(t, func() error { return s.Restore(t.Context(), m, to, nil) })
 		read := timed(t, func() error { return s.RestoreStream(t.Context(), m, io.Discard) })
 		t.Logf("%s: %.0f MB, %.0f MB stored; save %s, restore %s, read alone %s; %s",
 			what, float64(m.Size)/1e6, float64(m.Stored)/1e6, save(m.Size), restore(m.Size), read(m.Size), peak(t))

@@ -38,7 +38,7 @@ func (s *Store) RestoreStream(ctx context.Context, m Manifest, to io.Writer) err
 	if err := m.check(); err != nil {
 		return err
 	}
-	if err := s.stream(ctx, m, to); err != nil {
+	if err := s.stream(ctx, m, to, nil); err != nil {
 		return cannot("restore", m.Name, err)
 	}
 	return nil

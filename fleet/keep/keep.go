@@ -22,6 +22,7 @@ import (
 	"rlminit/control"
 	"rlminit/fleet/data"
 	"rlminit/fleet/store"
+	"rlminit/internal/durable"
 )
 
 // Keeper keeps the data of the profiles of one member.
@@ -45,8 +46,8 @@ type mark struct {
 
 // Restore puts the current data of a profile in place, unless what is there was used under
 // a claim that is as new. It returns how many bytes it has read of the bucket. The gateway
-// does not run.
-func (k *Keeper) Restore(ctx context.Context, name string, fence int64) (bytes int64, err error) {
+// does not run. told is told how much of how much has been read.
+func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told func(done, all int64)) (bytes int64, err error) {
 	text, err := k.Store.Manifest(ctx, name)
 	if err != nil {
 		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
@@ -68,7 +69,7 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64) (bytes i
 			return 0, err
 		}
 		if have.Cluster != m.Cluster || have.Fence < m.Fence {
-			if err := k.Data.Restore(ctx, m, dir); err != nil {
+			if err := k.Data.Restore(ctx, m, dir, func(read int64) { told(read, m.Stored) }); err != nil {
 				return 0, err
 			}
 			if _, err := k.Client.Reload(ctx, control.Reload{Names: []string{name}}); err != nil {
@@ -167,21 +168,5 @@ func writeMark(dir string, m mark) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, markName)
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.WriteWhole(filepath.Join(dir, markName), text, 0o600)
 }

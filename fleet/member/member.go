@@ -33,8 +33,9 @@ type Box interface {
 // Data keeps the profiles' data outside of the box; nil: nothing does.
 type Data interface {
 	// Restore puts the current data of a profile in place, if there is any newer than what
-	// is there. It returns how many bytes were read; 0: nothing was to be restored.
-	Restore(ctx context.Context, name string, fence int64) (bytes int64, err error)
+	// is there. It returns how many bytes were read; 0: nothing was to be restored. told is
+	// told how much of how much has been read.
+	Restore(ctx context.Context, name string, fence int64, told func(done, all int64)) (bytes int64, err error)
 	Save(ctx context.Context, name string, fence int64) (bytes int64, err error)
 }
 
@@ -344,7 +345,7 @@ func (m *Member) askBox(ctx context.Context, e agent.Effect, in *agent.Input) bo
 	case agent.Save:
 		in.Kind = agent.Saved
 		if m.Data != nil {
-			if err = m.transfer(ctx, e, &m.counts.Saves, m.Data.Save); err != nil {
+			if err = m.transfer(&m.counts.Saves, func() (int64, error) { return m.Data.Save(ctx, e.Name, e.Fence) }); err != nil {
 				in.Failed, in.Text = true, err.Error()
 			}
 		}
@@ -360,10 +361,26 @@ func (m *Member) prepare(ctx context.Context, e agent.Effect) error {
 	if m.Data == nil || !e.Restore {
 		return nil
 	}
-	if err := m.transfer(ctx, e, &m.counts.Restores, m.Data.Restore); err != nil {
+	if err := m.transfer(&m.counts.Restores, func() (int64, error) {
+		return m.Data.Restore(ctx, e.Name, e.Fence, m.progress(ctx, e))
+	}); err != nil {
 		return fmt.Errorf("cannot restore its data: %w", err)
 	}
 	return m.Box.Prepare(ctx, e.Name, e.Profile) // for its profile.yaml is that of its data now
+}
+
+// progress has all know how far a restore is, each second or two of one that takes longer.
+func (m *Member) progress(ctx context.Context, e agent.Effect) func(done, all int64) {
+	said, revision := time.Now(), int64(0)
+	return func(done, all int64) {
+		if time.Since(said) < time.Second {
+			return
+		}
+		is := agent.Live{Fence: e.Fence, Doing: fmt.Sprintf("its data is restored: %d of %d MB", done>>20, all>>20)}
+		if revision, said = m.Store.Progress(ctx, e.Name, e.Lease, revision, is), time.Now(); revision == 0 {
+			said = said.Add(time.Hour) // the next report is that it runs
+		}
+	}
 }
 
 // start starts a gateway, unless its deadline is over already.

@@ -67,9 +67,9 @@ func (m *Member) tell(in agent.Input) {
 }
 
 // transfer moves data, and counts it. The counts of it are written by many.
-func (m *Member) transfer(ctx context.Context, e agent.Effect, to *status.Transfers, move func(context.Context, string, int64) (int64, error)) error {
+func (m *Member) transfer(to *status.Transfers, move func() (bytes int64, err error)) error {
 	begun := time.Now()
-	bytes, err := move(ctx, e.Name, e.Fence)
+	bytes, err := move()
 	m.moving.Lock()
 	defer m.moving.Unlock()
 	if err != nil || bytes > 0 {

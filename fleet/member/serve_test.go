@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"rlminit/fleet/agent"
 	"rlminit/fleet/status"
 	"rlminit/metrics"
 )
@@ -96,7 +95,9 @@ func (a *asked) until(what string, want map[string]float64) map[string]float64 {
 // stored is data that keeps nothing; what is saved of bad fails.
 type stored struct{}
 
-func (stored) Restore(context.Context, string, int64) (int64, error) { return 0, nil }
+func (stored) Restore(context.Context, string, int64, func(int64, int64)) (int64, error) {
+	return 0, nil
+}
 
 func (stored) Save(_ context.Context, name string, _ int64) (int64, error) {
 	if name == "bad" {
@@ -238,13 +239,13 @@ func TestTransfers(t *testing.T) {
 	m := &Member{}
 	for name, want := range map[string]status.Transfers{"good": {Done: 1, Bytes: 1000}, "bad": {Failed: 1}} {
 		m.counts.Saves = status.Transfers{}
-		err := m.transfer(t.Context(), agent.Effect{Name: name}, &m.counts.Saves, stored{}.Save)
+		err := m.transfer(&m.counts.Saves, func() (int64, error) { return stored{}.Save(t.Context(), name, 0) })
 		got := m.counts.Saves
 		if (err != nil) != (want.Failed > 0) || got.Done != want.Done || got.Failed != want.Failed || got.Bytes != want.Bytes || got.Last.IsZero() != (want.Done == 0) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if err := m.transfer(t.Context(), agent.Effect{}, &m.counts.Restores, stored{}.Restore); err != nil || m.counts.Restores != (status.Transfers{}) {
+	if err := m.transfer(&m.counts.Restores, func() (int64, error) { return 0, nil }); err != nil || m.counts.Restores != (status.Transfers{}) {
 		t.Errorf("%+v, %v", m.counts.Restores, err)
 	}
 }

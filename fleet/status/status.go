@@ -107,8 +107,12 @@ func reasons(v *agent.View, s Profile) (out []string) {
 		earlier := map[bool]string{true: "earlier: "}[s.State == "running"] // until it has run for a minute
 		out = append(out, fmt.Sprintf("%sit could not be started at %s (%d in a row): %s", earlier, b.Member, b.Count, b.Text))
 	}
-	if r := v.Reports[s.Name]; s.Owner != "" && r.Fence == s.Fence && r.Trouble != "" {
+	r := v.Reports[s.Name]
+	switch now := s.Owner != "" && r.Fence == s.Fence; {
+	case now && r.Trouble != "":
 		out = append(out, fmt.Sprintf("its data cannot be stored at %s: %s", s.Owner, r.Trouble))
+	case now && r.Doing != "":
+		out = append(out, r.Doing)
 	}
 	switch {
 	case s.Owner != "" && v.Profiles[s.Name].Stopped:

@@ -43,8 +43,10 @@ func (b *box) Try(context.Context, string, agent.Profile) error           { retu
 func (b *box) Extend(context.Context, []agent.Deadline) ([]string, error) { return nil, nil }
 func (b *box) Start(_ context.Context, name string, fence, _ int64) error { return b.put(name, fence) }
 
-func (b *box) Stop(_ context.Context, name string) error                       { return b.put(name, 0) }
-func (b *box) Restore(context.Context, string, int64) (bytes int64, err error) { return 0, nil }
+func (b *box) Stop(_ context.Context, name string) error { return b.put(name, 0) }
+func (b *box) Restore(context.Context, string, int64, func(int64, int64)) (bytes int64, err error) {
+	return 0, nil
+}
 func (b *box) put(name string, fence int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,6 +195,41 @@ func TestMoveTakenBack(t *testing.T) {
 	f.says("alice runs at m0", 0, "move", "alice", "m0")
 	if out := f.does(0, "status", "--json"); !strings.Contains(out, `"running"`) || strings.Contains(out, "m1") {
 		t.Errorf("alice after the move was taken back: %s", out)
+	}
+}
+
+// slow is data of which the restore takes until it is told.
+type slow struct {
+	box
+	done chan struct{}
+}
+
+func (s *slow) Restore(ctx context.Context, _ string, _ int64, told func(done, all int64)) (bytes int64, err error) {
+	for {
+		told(45<<20, 120<<20)
+		select {
+		case <-s.done:
+			return 120 << 20, nil
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// How far a restore is, is said until the profile runs.
+func TestProgressOfRestore(t *testing.T) {
+	f := newFleet(t, 1)
+	data := &slow{done: make(chan struct{})}
+	f.member("m0", agent.Member{}, data)
+	applied := make(chan struct{})
+	go func() {
+		defer close(applied)
+		f.apply(control.ExitApplied, "applied: 1 changed", "  alice: {}\n")
+	}()
+	f.eventually("the progress is said", func() bool { return strings.Contains(f.does(0, "status"), "its data is restored: 45 of 120 MB") })
+	close(data.done)
+	<-applied
+	if out := f.does(0, "why", "alice"); strings.Contains(out, "restored") {
+		t.Errorf("alice runs: %s", out)
 	}
 }
 
