@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -59,10 +58,10 @@ func (v *View) Rank(name, member string) int {
 		own = -1
 	}
 	for other := range v.Members {
-		if other == member || other == failed || !v.takes(other, name) {
+		if other == member || other == failed {
 			continue
 		}
-		if s := v.score(name, other); s > own || s == own && other < member {
+		if s := v.score(name, other); (s > own || s == own && other < member) && v.takes(other, name) {
 			rank++
 		}
 	}
@@ -94,10 +93,13 @@ func (v *View) Why(member, name string) string {
 	if m.Capacity > 0 && v.Load[member] >= m.Capacity && v.Owners[name].Member != member {
 		return "it is full"
 	}
-	p := v.Profiles[name]
-	for _, k := range sorted(p.Labels) {
-		if m.Labels[k] != p.Labels[k] {
-			return "it has no label " + k + "=" + p.Labels[k]
+	labels := v.Profiles[name].Labels
+	if len(labels) == 0 {
+		return "" // soon, for it is asked of each pair of a profile and a member
+	}
+	for _, k := range sorted(labels) {
+		if m.Labels[k] != labels[k] {
+			return "it has no label " + k + "=" + labels[k]
 		}
 	}
 	return ""
@@ -105,16 +107,19 @@ func (v *View) Why(member, name string) string {
 
 // score is how much a profile wants to be at a member.
 func (v *View) score(name, member string) float64 {
-	h := fnv.New64a()
-	h.Write([]byte(member))
-	h.Write([]byte{0})
-	h.Write([]byte(name))
+	z := uint64(14695981039346656037) // FNV-1a of both, with a zero byte between them
+	for _, b := range []byte(member) {
+		z = (z ^ uint64(b)) * 1099511628211
+	}
+	z *= 1099511628211
+	for _, b := range []byte(name) {
+		z = (z ^ uint64(b)) * 1099511628211
+	}
 	weight := v.Members[member].Weight
 	if weight <= 0 {
 		weight = 1
 	}
 	// The high bits of FNV hardly depend on the last bytes: mix, as splitmix64 does.
-	z := h.Sum64()
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	z ^= z >> 31

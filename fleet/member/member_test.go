@@ -134,6 +134,7 @@ type fleet struct {
 	cancels map[string]func()
 	lease   time.Duration
 	release time.Duration
+	poll    time.Duration
 	listen  map[string]string // of members, by name
 	data    Data
 	is      agent.Member // what members are that begin from now on
@@ -144,7 +145,7 @@ const lease = 4 * time.Second
 func newFleet(t *testing.T, nodes, members int) *fleet { return newFleetOf(t, nodes, members, lease) }
 
 func newFleetOf(t *testing.T, nodes, members int, lease time.Duration) *fleet {
-	f := &fleet{t: t, lease: lease, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}, is: agent.Member{Weight: 1}}
+	f := &fleet{t: t, lease: lease, poll: 200 * time.Millisecond, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}, is: agent.Member{Weight: 1}}
 	f.store = f.open()
 	t.Cleanup(func() {
 		for _, cancel := range f.cancels {
@@ -189,7 +190,7 @@ func (f *fleet) run(name, dir string) {
 	})
 	c := Config{
 		Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Member: f.is, Dir: dir, Store: st,
-		Box: f.boxes[name], Data: f.data, Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: 200 * time.Millisecond, Release: f.release, Listen: f.listen[name],
+		Box: f.boxes[name], Data: f.data, Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: f.poll, Release: f.release, Listen: f.listen[name],
 	}
 	go func() {
 		defer close(done)

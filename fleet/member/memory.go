@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -82,7 +83,7 @@ func (m *memory) write(r remembered) error {
 
 // thisBox names this life of this container: the boot of the machine, the PID namespace and
 // the start of its PID 1. "": it cannot be known, and nothing is taken over.
-func thisBox() string {
+var thisBox = sync.OnceValue(func() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
@@ -101,4 +102,4 @@ func thisBox() string {
 		return ""
 	}
 	return strings.TrimSpace(string(boot)) + " " + space + " " + fields[19]
-}
+})

@@ -4,6 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ var (
 	scaleMembers  = flag.Int("members", 4, "how many members TestScale has")
 	scaleProfiles = flag.Int("profiles", 400, "how many profiles it has")
 	scaleLease    = flag.Duration("lease", 10*time.Second, "of its members")
+	scaleLimit    = flag.Duration("limit", 20*time.Minute, "until when all must run")
 )
 
 // cpu is what this process has used: that of all members and of the test.
@@ -26,9 +30,30 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestScale has many members share many profiles on one etcd, and loses one of them.
+// costs is what a process has used, and what it has.
+func costs(t *testing.T, pid int) (cpu time.Duration, memory int64) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // from the third on
+	number := func(field int) int64 {
+		n, err := strconv.ParseInt(fields[field-3], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const tick = time.Second / 100 // proc_pid_stat(5): USER_HZ
+	return time.Duration(number(14)+number(15)) * tick, number(24) * int64(os.Getpagesize())
+}
+
+// TestScale has many members share many profiles on one etcd, loses one of them, and has one
+// more join.
 func TestScale(t *testing.T) {
 	f := newFleetOf(t, 1, 0, *scaleLease)
+	f.poll = 0 // as it is by default
 	var wait sync.WaitGroup
 	begun := time.Now()
 	work := make(chan int)
@@ -63,11 +88,21 @@ func TestScale(t *testing.T) {
 		f.run(name, t.TempDir())
 	}
 	used := cpu()
-	t.Logf("%d members run all of them after %s, with %s of CPU time", *scaleMembers, f.within("all run", 20*time.Minute, *scaleProfiles, nil), cpu()-used)
+	took := f.within("all run", *scaleLimit, *scaleProfiles, nil)
+	own := cpu() - used
+	etcd, memory := costs(t, f.etcd.Nodes[0].PID())
+	_, all := costs(t, os.Getpid())
+	t.Logf("%d members run all of them after %s, with %s of CPU time, and %s of etcd's; etcd has %d MB, a member %d MB", *scaleMembers, took, own, etcd, memory>>20, all>>20/int64(*scaleMembers))
+
 	used, begun = cpu(), time.Now()
+	before := etcd
 	f.extended(f.boxes["m1"], boottime()+int64(*scaleLease))
-	idle := (cpu() - used).Seconds() / time.Since(begun).Seconds()
-	t.Logf("at rest all members use %.1f %% of a core", 100*idle)
+	for time.Since(begun) < *scaleLease {
+		<-time.After(time.Second)
+	}
+	etcd, _ = costs(t, f.etcd.Nodes[0].PID())
+	part := func(of time.Duration) float64 { return 100 * of.Seconds() / time.Since(begun).Seconds() }
+	t.Logf("at rest all members use %.1f %% of a core, and etcd %.1f %%", part(cpu()-used), part(etcd-before))
 
 	lost := names(f.boxes["m0"])
 	used = cpu()
@@ -75,6 +110,23 @@ func TestScale(t *testing.T) {
 	for _, name := range lost {
 		f.boxes["m0"].kill(name)
 	}
-	took := f.within("those of m0 run elsewhere", 10*time.Minute, *scaleProfiles, func(_, at string) bool { return at != "m0" })
+	took = f.within("those of m0 run elsewhere", 10*time.Minute, *scaleProfiles, func(_, at string) bool { return at != "m0" })
 	t.Logf("the %d profiles of a lost member run elsewhere after %s, with %s of CPU time", len(lost), took, cpu()-used)
+
+	where := f.all.where()
+	f.boxes["new"] = &pretended{name: "new", all: f.all, runs: map[string]*gateway{}}
+	used, begun = cpu(), time.Now()
+	f.run("new", t.TempDir())
+	f.must(f.store.Move(context.Background(), "p0", "new"))
+	f.within("p0 runs at the new one", 10*time.Minute, *scaleProfiles, func(name, at string) bool { return name != "p0" || at == "new" })
+	moved := 0
+	for name, at := range f.all.where() {
+		if where[name] != at {
+			moved++
+		}
+	}
+	t.Logf("a profile that is sent to a new member runs there after %s, with %s of CPU time; %d have moved", time.Since(begun), cpu()-used, moved)
+	if moved != 1 {
+		t.Errorf("a new member has moved %d profiles", moved-1)
+	}
 }

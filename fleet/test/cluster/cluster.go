@@ -256,6 +256,16 @@ func (n *Node) signal(s os.Signal) error {
 	return n.process.Process.Signal(s)
 }
 
+// PID is that of the node's process; 0: it does not run.
+func (n *Node) PID() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return 0
+	}
+	return n.process.Process.Pid
+}
+
 // Kill ends the node's process by SIGKILL, and waits for its end.
 func (n *Node) Kill() {
 	n.mu.Lock()
