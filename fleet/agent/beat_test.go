@@ -21,8 +21,10 @@ func TestOverdue(t *testing.T) {
 		step(Input{Kind: Surveyed, Sent: now})
 		step(Input{Kind: Granted, Lease: int64(i) + 2, TTL: testTTL, Sent: now})
 		step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
-			{Revision: 5, Name: gone, Value: &Member{Lease: 1}}, {Revision: 6, Name: "m", Value: &Member{Lease: 2}},
-			{Revision: 7, Name: "n", Value: &Member{Lease: 3}}, {Revision: 8, Name: "o", Value: &Member{Lease: 4}},
+			{Revision: 5, Name: gone, Value: &Member{Lease: 1}},
+			{Revision: 6, Name: "m", Value: &Member{Lease: 2}},
+			{Revision: 7, Name: "n", Value: &Member{Lease: 3}},
+			{Revision: 8, Name: "o", Value: &Member{Lease: 4}},
 		}})
 		agents[name] = a
 	}

@@ -47,6 +47,7 @@ func (b *box) Stop(_ context.Context, name string) error { return b.put(name, 0)
 func (b *box) Restore(context.Context, string, int64, func(int64, int64)) (bytes int64, err error) {
 	return 0, nil
 }
+
 func (b *box) put(name string, fence int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
