@@ -362,8 +362,9 @@ func (h *Held) reconsider(a *Agent) {
 }
 
 // changed has the box look at a declaration that has changed: what it would refuse stops
-// nothing.
+// nothing. One that wants labels which this member has not goes to one that takes it, if any.
 func (h *Held) changed(a *Agent, p Profile) {
+	self, there := a.view.Members[a.config.Member]
 	switch {
 	case p.Text == h.profile.Text: // such as one that was put back
 		if h.trial.again != 0 {
@@ -371,6 +372,8 @@ func (h *Held) changed(a *Agent, p Profile) {
 		}
 		h.profile, h.trial = p, trial{}
 		h.report(a)
+	case there && self.lacks(p.Labels) != "" && a.view.Taken(h.Name):
+		h.give(a, "it is to run elsewhere: "+self.lacks(p.Labels))
 	case h.trial.revision != p.Revision, h.trial.again != 0 && a.now >= h.trial.again:
 		h.trial = trial{revision: p.Revision}
 		a.do(Effect{Kind: Try, Name: h.Name, Fence: h.Fence, Profile: p, Revision: p.Revision})

@@ -99,6 +99,30 @@ func TestRefusedDeclaration(t *testing.T) {
 	}
 }
 
+// TestOtherLabels holds that a profile that is declared with labels which its member has not
+// goes, and is not tried there, if another one has them; and stays if none has.
+func TestOtherLabels(t *testing.T) {
+	for other, goes := range map[string]bool{"b": true, "c": false} {
+		l := running(t, Config{})
+		l.step(Input{Kind: Changed, Changes: []Change{{Revision: 19, Name: "n", Value: &Member{Lease: 8, Labels: map[string]string{"zone": other}}}}})
+		p := &Profile{Revision: 20, Text: "two", Labels: map[string]string{"zone": "b"}}
+		effects := l.step(Input{Kind: Changed, Changes: []Change{{Revision: 20, Name: "alice", Value: p}}})
+		if has(effects, Stop) != goes || has(effects, Try) == goes {
+			t.Errorf("another member has zone %s: %+v", other, effects)
+		}
+		if !goes {
+			continue
+		}
+		l.step(Input{Kind: Stopped, Name: "alice", Fence: 9})
+		l.step(Input{Kind: Saved, Name: "alice", Fence: 9})
+		l.later(testTTL) // a start of it may be under way
+		l.one(l.step(Input{Kind: Tick}), Release)
+		if effects := l.step(Input{Kind: Released, Name: "alice", Fence: 9}); has(effects, Claim) {
+			t.Errorf("it is claimed again: %+v", effects)
+		}
+	}
+}
+
 // TestSaveUnderWay holds that what was saved while it ran is not taken for all its data, and
 // that a save that fails is said, once for each cause.
 func TestSaveUnderWay(t *testing.T) {

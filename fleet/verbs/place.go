@@ -50,6 +50,7 @@ is told --undo. Without MEMBER it is the one of this container.`,
 			case undo:
 				return errors.Join(st.Undrain(cmd.Context(), d.Member), o.said(cmd, d, d.Member+" takes profiles again"))
 			}
+			o.noteData()
 			err := d.drain(cmd.Context(), st, v, limit, timeout, cmd.ErrOrStderr())
 			if err == nil || o.json {
 				err = errors.Join(err, o.said(cmd, d, d.Member+" is drained: what it had runs elsewhere"))
@@ -136,6 +137,7 @@ has the profile takes one to another member back that is not done.`,
 			case m.From == m.To && !pending && v.Runs(m.Profile):
 				return o.said(cmd, m, m.Profile+" runs at "+m.To+" already")
 			}
+			o.noteData()
 			if err := carry(cmd.Context(), st, []moved{m}, timeout, "; it goes on"); err != nil {
 				return err
 			}
@@ -167,6 +169,9 @@ itself nothing moves. What does not move within --timeout is taken back.`,
 			}); err != nil || dry {
 				return err
 			}
+			if len(all) > 0 {
+				o.noteData()
+			}
 			for _, wave := range all {
 				err := carry(cmd.Context(), st, wave, timeout, "; what has not moved is taken back")
 				for _, m := range wave {
@@ -187,6 +192,13 @@ itself nothing moves. What does not move within --timeout is taken back.`,
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would move")
 	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long each may take")
 	return cmd
+}
+
+// noteData says what becomes of the data of profiles that a person moves, if none follows them.
+func (o *options) noteData() {
+	if o.is.Bucket == "" {
+		fmt.Fprintln(o.errors, "what moves finds an empty directory, or what it had there before: the section fleet has no data (docs/fleet.md)")
+	}
 }
 
 // carry moves profiles at once, and waits for all of them.

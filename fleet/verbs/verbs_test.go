@@ -183,6 +183,12 @@ func TestVerbs(t *testing.T) {
 	if out := f.does(0, "status", "alice"); !strings.Contains(out, "running  m2") {
 		t.Errorf("alice when m0 is drained:\n%s", out)
 	}
+
+	f.member("m3", agent.Member{Labels: map[string]string{"zone": "c"}}, nil)
+	f.apply(control.ExitApplied, "applied: 1 changed", "  alice: {labels: {zone: c}}\n"+others)
+	if out := f.does(0, "status", "alice"); !strings.Contains(out, "running  m3") {
+		t.Errorf("alice when it is declared with the label of m3:\n%s", out)
+	}
 }
 
 // A move whose data cannot be stored is late and says why; a move to the member that has the
