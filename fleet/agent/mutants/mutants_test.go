@@ -29,7 +29,7 @@ var mutants = []struct{ rule, file, from, to string }{
 	{"R6: a start may come late", "held.go", "if a.now <= h.gone {", "if false {"},
 	{"R6: and take effect until PID 1 has ended it", "held.go", "h.gone = max(h.gone, e.At+a.config.Stop)", "h.gone = max(h.gone, e.At)"},
 	{"R6: also one of the agent before", "agent.go", "h.gone = a.quiet", "h.gone = 0"},
-	{"R6: whose claims are not used again", "agent.go", "			h.give(a, \"it was not running when the agent began\")", "			h.check = true"},
+	{"R6: whose claims are not used again", "agent.go", "			h.give(a, \"it was not running when the agent began\")", "			h.look(a)"},
 	{"R7: what runs is held only under a claim of the session", "held.go", "if a.session.lease == 0 || o.Lease != a.session.lease || o.Fence != h.Fence {", "if a.session.lease == 0 || o.Fence < 0 {"},
 }
 
