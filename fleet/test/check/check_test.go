@@ -78,6 +78,12 @@ func TestEachFaultIsFound(t *testing.T) {
 		"nobody takes it over": {func(h *check.History) {
 			h.Runs[1].Start = 43 * second
 		}, []check.Kind{check.Unserved}},
+		"a slow machine": {func(h *check.History) {
+			h.Runs[1].Start, h.Slack = 72*second, 30*time.Second
+		}, nil},
+		"a machine that is slower": {func(h *check.History) {
+			h.Runs[1].Start, h.Slack = 73*second, 30*time.Second
+		}, []check.Kind{check.Unserved}},
 		"nobody runs it at the end": {func(h *check.History) {
 			h.Runs[1].Last = 80 * second
 		}, []check.Kind{check.Unserved}},

@@ -21,6 +21,7 @@ type History struct {
 	Members []string      // their names
 	Nodes   []string      // those of etcd
 	Lease   time.Duration // of the members' leases
+	Slack   time.Duration // that a failover may take besides, on a machine that is slow
 	Runs    []Run
 	Claims  []Claim
 	Faults  []Fault

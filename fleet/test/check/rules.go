@@ -180,7 +180,7 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 	var all []Finding
 	for i := 1; i < len(points); i++ {
 		a, b := points[i-1], points[i]
-		if most := int64(h.Lease) + failover; b-a > most && h.able(a) {
+		if most := int64(h.Lease+h.Slack) + failover; b-a > most && h.able(a) {
 			all = append(all, Finding{Unserved, profile, a, b, fmt.Sprintf("for %s, of %s without a gateway in all; a failover may take %s; meanwhile: %s", span(a, b), span(from, till), time.Duration(most), h.during(a, b))})
 		}
 	}
@@ -227,7 +227,7 @@ func (h *History) unapplied(profile string, runs []Run) []Finding {
 
 // applied judges one acknowledged change, which counts until the next one was sent.
 func (h *History) applied(c Change, next int64, runs []Run) []Finding {
-	most := int64(h.Lease) + failover
+	most := int64(h.Lease+h.Slack) + failover
 	var all []Finding
 	seen := false
 	for _, r := range runs {

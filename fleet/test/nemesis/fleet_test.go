@@ -19,6 +19,7 @@ var (
 	minutes    = flag.Float64("minutes", 0, "how long the fleet is tormented; 0: not at all")
 	seed       = flag.Uint64("seed", 0, "of the faults; 0: another one each time")
 	lease      = flag.Duration("lease", 10*time.Second, "of the members")
+	slack      = flag.Duration("slack", 0, "that a failover may take besides, on a machine that is slow")
 	noDeadline = flag.Bool("no-deadline", false, "the build whose deadlines are off, in which the checker must find two gateways at once")
 	keep       = flag.String("keep", "", "a directory to which the recordings and the faults are copied")
 )
@@ -80,7 +81,7 @@ func TestNemesis(t *testing.T) {
 		t.Fatal(err)
 	}
 	judge(t, check.History{
-		Members: nemesis.Names(w.Members), Nodes: nemesis.Names(w.Nodes), Lease: *lease,
+		Members: nemesis.Names(w.Members), Nodes: nemesis.Names(w.Nodes), Lease: *lease, Slack: *slack,
 		Runs: runs, Claims: claims, Faults: faults, Changes: changes.all, Outages: outages(), Till: till,
 	})
 }
