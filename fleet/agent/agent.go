@@ -167,7 +167,7 @@ func (a *Agent) survey(in Input) {
 	if a.surveyed {
 		return
 	}
-	a.surveyed, a.seen = true, in.Sent
+	a.surveyed, a.seen = true, max(a.seen, in.Sent)
 	for _, r := range in.Runs {
 		a.hold(r.Name, r.Fence, Found)
 	}

@@ -25,8 +25,12 @@ func (a *Agent) beat(m Member, revision int64) {
 	if len(a.beats) <= 2*len(a.view.Members) {
 		return
 	}
+	there := map[int64]bool{}
+	for _, m := range a.view.Members {
+		there[m.Lease] = true
+	}
 	for lease, b := range a.beats { // nobody asks any more for sessions that are long over
-		if a.now > b.at+2*b.ttl {
+		if !there[lease] && a.now > b.at+2*b.ttl {
 			delete(a.beats, lease)
 		}
 	}
@@ -86,9 +90,9 @@ func (a *Agent) overdue() {
 	a.wake(a.late)
 }
 
-// turn is how long this member waits before it asks for that, for one is enough: those that
-// live and come before it by their names ask first. etcd itself may be late by the time that
-// the first one waits.
+// turn is how long this member waits until it asks for that, for one is enough: once the delay
+// for etcd, which ends leases some moments late, and once for each member that lives and comes
+// before this one by its name.
 func (a *Agent) turn() int64 {
 	wait := a.config.Delay
 	for name, m := range a.view.Members {

@@ -65,3 +65,33 @@ func TestOverdue(t *testing.T) {
 		}
 	}
 }
+
+// TestOverdueForLong holds that a member is evicted also if it has been silent for long: a fleet
+// whose members come and go forgets the beats of sessions that are over, and not those of members
+// that etcd has.
+func TestOverdueForLong(t *testing.T) {
+	now := 100 * second
+	a := New(Config{Member: "m", TTL: testTTL}, nil)
+	step := func(in Input) []Effect { in.Now = now; return a.Step(in) }
+	step(Input{Kind: Began})
+	step(Input{Kind: Surveyed, Sent: now})
+	step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
+		{Revision: 5, Name: "gone", Value: &Member{Lease: 1}},
+		{Revision: 6, Name: "n", Value: &Member{Lease: 2}},
+	}})
+	for i := int64(0); i < 4; i++ { // n is restarted a few times
+		step(Input{Kind: Changed, Changes: []Change{{Revision: 10 + i, Name: "n", Value: &Member{Lease: 10 + i}}}})
+	}
+	now += 21 * second // etcd had no quorum meanwhile, and a new leader gives the lease of gone its time again
+	step(Input{Kind: Changed, Changes: []Change{{Revision: 20, Name: "n", Value: &Member{Lease: 20}}}})
+	asked := false
+	step(Input{Kind: Granted, Lease: 30, TTL: testTTL, Sent: now})
+	for range 8 {
+		now += second
+		asked = asked || has(step(Input{Kind: Seen, Sent: now}), Evict)
+		asked = asked || has(step(Input{Kind: Renewed, Lease: 30, Sent: now}), Evict)
+	}
+	if !asked {
+		t.Error("a member that is gone is never evicted")
+	}
+}

@@ -71,7 +71,7 @@ func (a *Agent) claim() {
 	if s.lease == 0 || a.leaving || len(a.vacant) == 0 {
 		return
 	}
-	if a.seen < a.now-s.ttl/3 {
+	if a.seen < a.now-s.ttl/2 {
 		return // a box that does not answer could hardly start it: until it does
 	}
 	if at := s.from + a.config.Settle; !s.adopted && a.now < at {

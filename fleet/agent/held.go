@@ -67,7 +67,8 @@ func (h *Held) to(a *Agent, p Phase) {
 	h.look(a)
 }
 
-// look has it looked at before the step is over or, if that is being done, in the next one.
+// look has it looked at before the step is over, or in the next one if that is being done to
+// others.
 func (h *Held) look(a *Agent) {
 	if !h.due {
 		h.due = true
@@ -136,7 +137,7 @@ func (h *Held) found(a *Agent) {
 	}
 	h.profile, h.ran, h.gone, h.saves.at = a.view.Profiles[h.Name], true, a.quiet, a.now
 	if r := a.view.Reports[h.Name]; r.Fence == h.Fence {
-		if h.saves.trouble = r.Trouble; r.Declared != h.profile.Revision {
+		if h.saves.trouble = r.Trouble; r.Doing == "" && r.Declared != h.profile.Revision {
 			h.profile = Profile{Revision: r.Declared} // it was declared anew meanwhile
 		}
 	}
@@ -362,9 +363,8 @@ func (h *Held) reconsider(a *Agent) {
 }
 
 // changed has the box look at a declaration that has changed: what it would refuse stops
-// nothing. One that wants labels which this member has not goes to one that takes it, if any.
+// nothing.
 func (h *Held) changed(a *Agent, p Profile) {
-	self, there := a.view.Members[a.config.Member]
 	switch {
 	case p.Text == h.profile.Text: // such as one that was put back
 		if h.trial.again != 0 {
@@ -372,8 +372,6 @@ func (h *Held) changed(a *Agent, p Profile) {
 		}
 		h.profile, h.trial = p, trial{}
 		h.report(a)
-	case there && self.lacks(p.Labels) != "" && a.view.Taken(h.Name):
-		h.give(a, "it is to run elsewhere: "+self.lacks(p.Labels))
 	case h.trial.revision != p.Revision, h.trial.again != 0 && a.now >= h.trial.again:
 		h.trial = trial{revision: p.Revision}
 		a.do(Effect{Kind: Try, Name: h.Name, Fence: h.Fence, Profile: p, Revision: p.Revision})

@@ -99,30 +99,6 @@ func TestRefusedDeclaration(t *testing.T) {
 	}
 }
 
-// TestOtherLabels holds that a profile that is declared with labels which its member has not
-// goes, and is not tried there, if another one has them; and stays if none has.
-func TestOtherLabels(t *testing.T) {
-	for other, goes := range map[string]bool{"b": true, "c": false} {
-		l := running(t, Config{})
-		l.step(Input{Kind: Changed, Changes: []Change{{Revision: 19, Name: "n", Value: &Member{Lease: 8, Labels: map[string]string{"zone": other}}}}})
-		p := &Profile{Revision: 20, Text: "two", Labels: map[string]string{"zone": "b"}}
-		effects := l.step(Input{Kind: Changed, Changes: []Change{{Revision: 20, Name: "alice", Value: p}}})
-		if has(effects, Stop) != goes || has(effects, Try) == goes {
-			t.Errorf("another member has zone %s: %+v", other, effects)
-		}
-		if !goes {
-			continue
-		}
-		l.step(Input{Kind: Stopped, Name: "alice", Fence: 9})
-		l.step(Input{Kind: Saved, Name: "alice", Fence: 9})
-		l.later(testTTL) // a start of it may be under way
-		l.one(l.step(Input{Kind: Tick}), Release)
-		if effects := l.step(Input{Kind: Released, Name: "alice", Fence: 9}); has(effects, Claim) {
-			t.Errorf("it is claimed again: %+v", effects)
-		}
-	}
-}
-
 // TestSaveUnderWay holds that what was saved while it ran is not taken for all its data, and
 // that a save that fails is said, once for each cause.
 func TestSaveUnderWay(t *testing.T) {
@@ -185,5 +161,52 @@ func TestDeclaredMeanwhile(t *testing.T) {
 		if has(effects, Stop) || has(effects, Try) != anew {
 			t.Errorf("declared at %d: %+v", declared, effects)
 		}
+	}
+}
+
+// TestProgressIsNoDeclaration holds that nothing is restarted by the next agent whose report was
+// lost, of which how far its restore was is left.
+func TestProgressIsNoDeclaration(t *testing.T) {
+	l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL}, nil), now: 100 * second}
+	l.step(Input{Kind: Began, Lease: 7, TTL: testTTL, Sent: l.now})
+	l.step(Input{Kind: Surveyed, Runs: []Run{{Name: "alice", Fence: 9}}})
+	e := l.step(Input{Kind: Changed, Whole: true, Revision: 20, Changes: []Change{
+		{Revision: 6, Name: "m", Value: &Member{Lease: 7}},
+		{Revision: 9, Name: "alice", Value: &Owner{Member: "m", Lease: 7, Fence: 9}},
+		{Revision: 10, Name: "alice", Value: &Live{Fence: 9, Doing: "its data is restored: 45 of 120 MB"}},
+		{Revision: 5, Name: "alice", Value: &Profile{Revision: 5, Text: "two"}},
+	}})
+	if has(e, Try) {
+		t.Errorf("it is restarted in vain: %+v", e)
+	}
+}
+
+// TestSlowBox holds that a member whose box takes a third of a lease to say what it has keeps its
+// session and claims.
+func TestSlowBox(t *testing.T) {
+	l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL, Settle: 1}, nil), now: 100 * second}
+	l.step(Input{Kind: Began})
+	l.step(Input{Kind: Surveyed, Sent: l.now - 7*second/2})
+	l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
+	l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
+		{Revision: 5, Name: "m", Value: &Member{Lease: 7}},
+		{Revision: 6, Name: "alice", Value: &Profile{Revision: 6, Text: "one"}},
+	}})
+	begun, claimed := l.now, false
+	for end := l.now + 120*second; l.now < end && !claimed; {
+		var es []Effect
+		if l.now-begun >= 7*second/2 { // poll: the next one begins when this one is answered
+			es = l.step(Input{Kind: Seen, Sent: begun})
+			begun = l.now
+		} else {
+			es = l.step(Input{Kind: Tick})
+		}
+		if has(es, Renew) {
+			es = append(es, l.step(Input{Kind: Renewed, Lease: 7, Sent: l.now})...)
+		}
+		claimed = claimed || has(es, Claim) || l.agent.Held()["alice"] != nil
+	}
+	if !claimed {
+		t.Error("it never claims")
 	}
 }

@@ -93,11 +93,11 @@ func (v *View) Why(member, name string) string {
 	if m.Capacity > 0 && v.Load[member] >= m.Capacity && v.Owners[name].Member != member {
 		return "it is full"
 	}
-	return m.lacks(v.Profiles[name].Labels)
+	return m.Lacks(v.Profiles[name].Labels)
 }
 
-// lacks is which label a member has not that a profile wants; "": it has all.
-func (m Member) lacks(labels map[string]string) string {
+// Lacks is which label a member has not that a profile wants; "": it has all.
+func (m Member) Lacks(labels map[string]string) string {
 	if len(labels) == 0 {
 		return "" // soon, for it is asked of each pair of a profile and a member
 	}

@@ -102,13 +102,13 @@ func TestBrokenWorlds(t *testing.T) {
 		"clocks are 10 % slow":              {drift: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for s := uint64(1); s <= 6000; s++ {
+			for s := uint64(1); s <= 20_000; s++ {
 				if w, _ := walk(s, r); w.failure != "" {
 					t.Logf("found in life %d: %s", s, w.failure)
 					return
 				}
 			}
-			t.Error("6000 lives do not find it")
+			t.Error("20,000 lives do not find it")
 		})
 	}
 }

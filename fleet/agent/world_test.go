@@ -138,6 +138,28 @@ func (w *world) tell(i int, in Input) {
 		}
 	}
 	n.memory = n.agent.session
+	if why := n.agent.forgets(); why != "" && w.failure == "" {
+		w.failure = why
+	}
+}
+
+// forgets names what an agent would never look at again, or too late.
+func (a *Agent) forgets() string {
+	if !a.adopted {
+		return ""
+	}
+	if len(a.due) > 0 {
+		return fmt.Sprintf("after a step these are to be looked at: %v", a.due)
+	}
+	for name, h := range a.held {
+		switch {
+		case h.due:
+			return name + " is to be looked at, and in no list"
+		case h.wakeAt != 0 && (a.wakeHeld > h.wakeAt || a.next == 0 || a.next > h.wakeAt):
+			return name + " is not looked at when it is time"
+		}
+	}
+	return ""
 }
 
 // record writes what is no matter of safety at once.

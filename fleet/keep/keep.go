@@ -168,5 +168,10 @@ func writeMark(dir string, m mark) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteWhole(filepath.Join(dir, markName), text, 0o600)
+	d, err := durable.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.WriteFile(markName, text, durable.Write{Mode: 0o600, Names: true})
 }

@@ -282,7 +282,10 @@ func (m *Member) tellStore(ctx context.Context, e agent.Effect) {
 	case agent.Revoke:
 		m.Store.Revoke(ctx, e.Lease)
 	case agent.Evict:
-		err = m.Store.Evict(ctx, e.Name, e.Lease, e.Revision)
+		var done bool
+		if done, err = m.Store.Evict(ctx, e.Name, e.Lease, e.Revision); done {
+			m.Log.Printf("nothing is heard of the member %s, and etcd has not ended its session: it is ended now", e.Name)
+		}
 	case agent.Fail:
 		m.Log.Printf("%s: %s; it is tried again, here or elsewhere", e.Name, e.Text)
 		err = m.Store.Fail(ctx, e.Name, m.Config.Agent.Member, e.Count, e.Text)
@@ -377,9 +380,7 @@ func (m *Member) progress(ctx context.Context, e agent.Effect) func(done, all in
 			return
 		}
 		is := agent.Live{Fence: e.Fence, Doing: fmt.Sprintf("its data is restored: %d of %d MB", done>>20, all>>20)}
-		if revision, said = m.Store.Progress(ctx, e.Name, e.Lease, revision, is), time.Now(); revision == 0 {
-			said = said.Add(time.Hour) // the next report is that it runs
-		}
+		revision, said = m.Store.Progress(ctx, e.Name, e.Lease, revision, is), time.Now()
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"rlminit/internal/durable"
 )
 
 // memory is what an agent leaves for the next one in the same box: a file, and a lock on
@@ -75,10 +73,12 @@ func (m *memory) write(r remembered) error {
 	if err != nil {
 		return err
 	}
-	if err = durable.WriteWhole(filepath.Join(m.dir, "session.json"), text, 0o600); err == nil {
-		m.last = r
+	path := filepath.Join(m.dir, "session.json")
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
 	}
-	return err
+	m.last = r
+	return os.Rename(path+".new", path)
 }
 
 // thisBox names this life of this container: the boot of the machine, the PID namespace and

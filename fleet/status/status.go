@@ -114,6 +114,9 @@ func reasons(v *agent.View, s Profile) (out []string) {
 	case now && r.Doing != "":
 		out = append(out, r.Doing)
 	}
+	if lacks := v.Members[s.Owner].Lacks(v.Profiles[s.Name].Labels); s.State == "running" && lacks != "" && s.MoveTo == "" {
+		out = append(out, fmt.Sprintf("%s is not for it: %s; rlminit fleet rebalance moves it, if another member takes it", s.Owner, lacks))
+	}
 	switch {
 	case s.Owner != "" && v.Profiles[s.Name].Stopped:
 		out = append(out, "it is being stopped")

@@ -19,12 +19,16 @@ func TestWhy(t *testing.T) {
 		{Name: "well", Value: &agent.Owner{Member: "m", Fence: 8}},
 		{Name: "well", Value: &agent.Live{Fence: 8, Declared: 3}},
 		{Name: "well", Value: &agent.Backoff{Count: 1, Member: "n", Text: "no such file"}},
+		{Name: "other", Value: &agent.Profile{Revision: 3, Labels: map[string]string{"zone": "b"}}},
+		{Name: "other", Value: &agent.Owner{Member: "m", Fence: 9}},
+		{Name: "other", Value: &agent.Live{Fence: 9, Declared: 3}},
 		{Name: "nobody", Value: &agent.Profile{Labels: map[string]string{"gpu": "yes"}}},
 	})
 	want := map[string]string{
 		"new":    "the next to claim it is m",
 		"left":   "the next to claim it is m; what ran under fence 7 may run until its deadline",
 		"well":   "earlier: it could not be started at n (1 in a row): no such file",
+		"other":  "m is not for it: it has no label zone=b",
 		"nobody": "no member takes it: m: it has no label gpu=yes",
 	}
 	for _, p := range Profiles(v) {

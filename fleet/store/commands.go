@@ -27,19 +27,27 @@ func (s *Store) Report(ctx context.Context, name string, lease int64, r agent.Li
 }
 
 // Progress says what goes on before a gateway runs, as long as its claim has this fence and
-// nothing was said of it since revision, 0: ever. It returns the revision for the next time, 0
-// if nobody knows: a request that is carried out late must not stand in the place of a report.
+// nothing was said of it since revision, 0: ever. It returns the revision for the next time. A
+// request that is carried out late does not take the place of a report: that has another one.
 func (s *Store) Progress(ctx context.Context, name string, lease, revision int64, r agent.Live) int64 {
 	var err error
 	ctx, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	key := s.prefix + reports + name
 	answer, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.prefix+owners+name), "=", r.Fence), clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
-		Then(clientv3.OpPut(key, encode(r), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
-	if err != nil || !answer.Succeeded {
-		return 0
+		Then(clientv3.OpPut(key, encode(r), clientv3.WithLease(clientv3.LeaseID(lease)))).Else(clientv3.OpGet(key)).Commit()
+	if err != nil {
+		return revision
 	}
-	return answer.Header.Revision
+	if answer.Succeeded {
+		return answer.Header.Revision
+	}
+	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
+		if c, ok := s.decode(kv, false); ok && c.Value.(*agent.Live).Doing != "" {
+			return kv.ModRevision // of an earlier one whose answer was lost
+		}
+	}
+	return revision
 }
 
 // Declare declares a profile, if its declaration is still that of a revision; 0: there is

@@ -41,8 +41,8 @@ type Config struct {
 
 	// Timeout bounds each request; 0: 5 s.
 	Timeout time.Duration
-	// Lease is that of a session: what begins and renews it, and claims, are given a fifth of
-	// it, so that there is time to ask another endpoint. 0: as any other request.
+	// Lease is that of a session: what it waits for, such as a renewal or a claim, is given a
+	// fifth of it, so that there is time to ask another endpoint. 0: as any other request.
 	Lease time.Duration
 }
 

@@ -23,6 +23,7 @@ var (
 // Grant begins a session of a member for ttl, and returns its lease and how long etcd
 // grants it. It fails while another box has the member's name.
 func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time.Duration) (lease int64, granted time.Duration, err error) {
+	caller := ctx
 	ctx, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	g, err := s.client.Grant(ctx, int64(ttl/time.Second))
@@ -37,7 +38,8 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(g.ID))).Commit()
 	switch {
-	case err != nil:
+	case err != nil: // the key may be there, and would be in the way of the next session
+		go s.Revoke(caller, int64(g.ID))
 		return 0, 0, fmt.Errorf("cannot begin a session: %w", err)
 	case !r.Succeeded:
 		s.Revoke(ctx, int64(g.ID))
@@ -86,18 +88,19 @@ func (s *Store) Revoke(ctx context.Context, lease int64) {
 	_, err = s.client.Revoke(ctx, clientv3.LeaseID(lease))
 }
 
-// Evict ends the session of another member whose key has not been put since a revision.
-func (s *Store) Evict(ctx context.Context, name string, lease, revision int64) (err error) {
+// Evict ends the session of another member whose key has not been put since a revision, and
+// tells whether it did.
+func (s *Store) Evict(ctx context.Context, name string, lease, revision int64) (done bool, err error) {
 	bounded, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	r, err := s.client.Get(bounded, s.prefix+members+name)
 	if err != nil || len(r.Kvs) == 0 || r.Kvs[0].ModRevision != revision {
-		return err
+		return false, err
 	}
 	if _, err = s.client.Revoke(bounded, clientv3.LeaseID(lease)); errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil
+		return false, nil // somebody else has
 	}
-	return err
+	return err == nil, err
 }
 
 // Claim makes a member the owner of a profile if it has none, and if the last claim that was

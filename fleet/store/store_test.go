@@ -1,11 +1,16 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"rlminit/fleet/agent"
 	"rlminit/fleet/test/cluster"
@@ -99,6 +104,71 @@ func TestDeafWatch(t *testing.T) {
 	}
 }
 
+// A server that hangs makes no watch either. The call that asks for one is given up.
+func TestWatchOfHungServer(t *testing.T) {
+	c := cluster.Start(t, 3)
+	leader, err := c.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := c.Nodes[0]
+	if n == leader {
+		n = c.Nodes[1]
+	}
+	s, err := Open(t.Context(), Config{Fleet: "f", Endpoints: []string{n.Client}, Lease: 8 * time.Second, Timeout: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := n.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	s.confirmed.Store(9) // for a watch that it has made all the same
+	begun := time.Now()
+	if _, err := s.follow(t.Context(), 1, func([]agent.Change, bool, int64) {}, func(error) {}); err == nil || time.Since(begun) > 10*time.Second {
+		t.Errorf("after %s: %v", time.Since(begun), err)
+	}
+}
+
+// Where nobody knows what came of a session that was asked for, it is ended: its key would be
+// in the way of the next one for a lease.
+func TestGrantUnanswered(t *testing.T) {
+	c := cluster.Start(t, 1)
+	s, err := Open(t.Context(), Config{Fleet: "f", Endpoints: c.Endpoints(), Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var lost atomic.Bool
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := invoke(ctx, method, req, reply, conn, opts...)
+			if method == "/etcdserverpb.KV/Txn" && lost.CompareAndSwap(false, true) {
+				<-ctx.Done() // its answer is lost
+				return ctx.Err()
+			}
+			return err
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s.client = client
+	if _, _, err := s.Grant(t.Context(), "m", agent.Member{}, 60*time.Second); err == nil || !lost.Load() {
+		t.Fatalf("no answer was lost: %v", err)
+	}
+	for begun := time.Now(); ; <-time.After(100 * time.Millisecond) {
+		_, _, err := s.Grant(t.Context(), "m", agent.Member{}, 60*time.Second)
+		if err == nil {
+			return
+		}
+		if time.Since(begun) > 30*time.Second {
+			t.Fatalf("half a lease later: %v", err)
+		}
+	}
+}
+
 // Versions of etcd that end leases after each change of the leader are refused.
 func TestVersions(t *testing.T) {
 	for version, good := range map[string]bool{
@@ -188,12 +258,19 @@ func TestWatch(t *testing.T) {
 	until("the release", func() bool { _, left := view.Marks["alice"]; return !left && view.Owners["alice"].Fence == 0 })
 	must(s.Renew(t.Context(), "n", agent.Member{Weight: 3}, next))
 	until("another beat", func() bool { return view.Members["n"].Weight == 3 })
-	must(s.Evict(t.Context(), "n", next, beat-1))
+	evict := func(revision int64, want bool) {
+		t.Helper()
+		done, err := s.Evict(t.Context(), "n", next, revision)
+		if must(err); done != want {
+			t.Errorf("the session is ended: %v", done)
+		}
+	}
+	evict(beat-1, false)
 	must(s.Renew(t.Context(), "n", agent.Member{Weight: 4}, next))
 	until("the beat of a member that is not evicted, for it has put its key", func() bool { return view.Members["n"].Weight == 4 })
-	must(s.Evict(t.Context(), "n", next, beat))
+	evict(beat, true)
 	until("the end of one that is", func() bool { _, there := view.Members["n"]; return !there })
-	must(s.Evict(t.Context(), "n", next, beat))
+	evict(beat, false)
 	if n := wholes.Load(); n != 1 {
 		t.Errorf("all was read %d times", n)
 	}

@@ -80,8 +80,10 @@ func (s *Store) follow(ctx context.Context, last int64, each func([]agent.Change
 	defer cancel()
 	look := time.NewTicker(deaf)
 	defer look.Stop()
+	slow := time.AfterFunc(s.timeout, cancel) // of a server that hangs the call would not return
 	told := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(last+1), clientv3.WithFragment())
-	for missed := false; ; {
+	slow.Stop()
+	for missed, most := 0, 5; ; { // the first that is told may be much
 		select {
 		case r, open := <-told:
 			if !open {
@@ -93,18 +95,19 @@ func (s *Store) follow(ctx context.Context, last int64, each func([]agent.Change
 			if err := r.Err(); err != nil {
 				return last, fmt.Errorf("cannot follow the changes: %w", err)
 			}
-			if missed = false; len(r.Events) > 0 {
+			if missed, most = 0, 2; len(r.Events) > 0 {
 				trouble(nil)
 				last = r.Events[len(r.Events)-1].Kv.ModRevision
 				each(s.changes(r.Events), false, last)
 			}
 		case <-look.C:
 			// A server that hangs, or is cut off, leaves its watch open.
-			behind := s.confirmed.Load() > last
-			if missed && behind {
+			if s.confirmed.Load() > last {
+				missed++
+			}
+			if missed == most {
 				return last, errors.New("cannot follow the changes: a beat that etcd has confirmed is not told")
 			}
-			missed = behind
 		}
 	}
 }
@@ -119,5 +122,5 @@ func (s *Store) changes(events []*clientv3.Event) (all []agent.Change) {
 	return all
 }
 
-// deaf is how long a watch may tell nothing while it has something to tell, at least.
+// deaf is how often it is looked whether a watch tells nothing though it has something to tell.
 const deaf = time.Second

@@ -186,9 +186,8 @@ func TestVerbs(t *testing.T) {
 
 	f.member("m3", agent.Member{Labels: map[string]string{"zone": "c"}}, nil)
 	f.apply(control.ExitApplied, "applied: 1 changed", "  alice: {labels: {zone: c}}\n"+others)
-	if out := f.does(0, "status", "alice"); !strings.Contains(out, "running  m3") {
-		t.Errorf("alice when it is declared with the label of m3:\n%s", out)
-	}
+	f.says("m2 is not for it: it has no label zone=c; rlminit fleet rebalance moves it", 0, "status", "alice")
+	f.says("alice runs at m3", 0, "rebalance")
 }
 
 // A move whose data cannot be stored is late and says why; a move to the member that has the

@@ -111,6 +111,25 @@ func TestEachFaultIsFound(t *testing.T) {
 			h.Runs[1].Start = 73 * second
 			h.Outages = append(h.Outages, check.Outage{From: 31 * second, Till: 60 * second})
 		}, []check.Kind{check.Unserved}},
+		"etcd carried nothing out for a moment": {func(h *check.History) {
+			h.Runs[1].Start = 44 * second
+			h.Outages = append(h.Outages, check.Outage{From: 31 * second, Till: 34 * second})
+		}, nil},
+		"etcd carried nothing out for some moments": {func(h *check.History) {
+			h.Runs[1].Start = 80 * second
+			for at := int64(31); at < 80; at += 11 {
+				h.Outages = append(h.Outages, check.Outage{From: at * second, Till: (at + 2) * second})
+			}
+		}, []check.Kind{check.Unserved}},
+		"one that is hit claims it again and again": {func(h *check.History) {
+			h.Members, h.Claims = append(h.Members, "c"), h.Claims[:1]
+			for i := range int64(4) {
+				h.Claims = append(h.Claims, check.Claim{Profile: "p", Member: "b", Fence: 9 + i, From: (40 + 11*i) * second, Till: (51 + 11*i) * second})
+			}
+			h.Claims = append(h.Claims, check.Claim{Profile: "p", Member: "c", Fence: 20, From: 84 * second})
+			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "20", Revision: "1", Start: 85 * second, Last: 100 * second}
+			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "b", From: 39 * second, Till: 99 * second})
+		}, []check.Kind{check.Unserved}},
 		"one that is hit claims it": {func(h *check.History) {
 			h.Members = append(h.Members, "c")
 			h.Claims[1] = check.Claim{Profile: "p", Member: "b", Fence: 9, From: 40 * second, Till: 51 * second}

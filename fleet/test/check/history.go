@@ -154,9 +154,12 @@ func (h *History) thawed(member string, until int64) bool {
 // able says that the fleet could run a profile at a time: etcd decides, and a member
 // without a fault is there.
 func (h *History) able(at int64) bool {
-	out := slices.ContainsFunc(h.Outages, func(o Outage) bool { return o.From <= at && at < o.Till })
+	out := slices.ContainsFunc(h.Outages, func(o Outage) bool { return h.long(o) && o.From <= at && at < o.Till })
 	return !out && h.healthy(h.Members, at) > 0
 }
+
+// long tells whether an outage is so long that deadlines may pass in it.
+func (h *History) long(o Outage) bool { return o.Till-o.From > int64(h.Lease/3) }
 
 // healthy counts those without a fault at a time.
 func (h *History) healthy(names []string, at int64) int {

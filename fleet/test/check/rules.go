@@ -148,7 +148,7 @@ func (h *History) wanted(profile string) [][2]int64 {
 // gap judges a time without a gateway. Its clock begins anew when the fleet was hit
 // again: when etcd lost or regained a node, when the member that had the claim then
 // was hit or one that had been hit claimed, and when it became possible at all to run the
-// profile.
+// profile. A short outage of etcd is granted, and begins nothing anew.
 func (h *History) gap(profile string, from, till int64) []Finding {
 	points := []int64{from, till}
 	add := func(at int64) {
@@ -157,18 +157,21 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 		}
 	}
 	for _, o := range h.Outages {
-		add(o.From)
-		add(o.Till)
+		if h.long(o) {
+			add(o.From)
+			add(o.Till)
+		}
 	}
 	for _, f := range h.Faults {
 		if slices.Contains(h.Nodes, f.Target) {
 			add(f.From)
 			add(f.Till)
 		}
-		for _, c := range h.Claims {
-			if c.Profile == profile && c.Member == f.Target && c.From < f.Till && (c.Till == 0 || f.From < c.Till) {
-				add(max(f.From, c.From))
-			}
+		first := func(c Claim) bool { // and may not hold it up with others
+			return c.Profile == profile && c.Member == f.Target && c.From < f.Till && (c.Till == 0 || f.From < c.Till)
+		}
+		if i := slices.IndexFunc(h.Claims, first); i >= 0 {
+			add(max(f.From, h.Claims[i].From))
 		}
 		for _, edge := range []int64{f.From, f.Till} {
 			if h.able(edge-1) != h.able(edge) {
@@ -180,7 +183,13 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 	var all []Finding
 	for i := 1; i < len(points); i++ {
 		a, b := points[i-1], points[i]
-		if most := int64(h.Lease+h.Slack) + failover; b-a > most && h.able(a) {
+		most := int64(h.Lease+h.Slack) + failover
+		for _, o := range h.Outages {
+			if !h.long(o) && o.Till > a && o.From < b {
+				most += o.Till - o.From
+			}
+		}
+		if b-a > most && h.able(a) {
 			all = append(all, Finding{Unserved, profile, a, b, fmt.Sprintf("for %s, of %s without a gateway in all; a failover may take %s; meanwhile: %s", span(a, b), span(from, till), time.Duration(most), h.during(a, b))})
 		}
 	}
