@@ -217,21 +217,45 @@ const stopWait = 30 * time.Second
 // Stop returns nil once nothing of a gateway is left.
 func (b *Box) Stop(ctx context.Context, name string) error {
 	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: stopWait.Milliseconds()}})
-	if is(err, control.KindNoSuchName) {
-		return nil
+	for _, o := range outcomes {
+		if err == nil && o.Problem != nil {
+			err = o.Problem
+		}
 	}
-	if err != nil {
+	switch {
+	case is(err, control.KindNoSuchName):
+		return nil
+	case is(err, control.KindConflict):
+		return b.ended(ctx, name, err)
+	case err != nil:
 		return err
 	}
 	for _, o := range outcomes {
-		if o.Problem != nil {
-			return o.Problem
-		}
 		if !clear(o.Service) {
 			return fmt.Errorf("%s is %s", o.Service.Name, o.Service.State)
 		}
 	}
 	return nil
+}
+
+// ended waits until nothing of a gateway is left that the box refuses to stop: while its
+// container is stopping it ends everything by itself, and starts nothing any more.
+func (b *Box) ended(ctx context.Context, name string, refused error) error {
+	for late := time.Now().Add(stopWait); time.Now().Before(late); {
+		s, err := b.Client.Service(ctx, name)
+		if err != nil {
+			return err
+		}
+		if s.State != "backoff" && clear(s) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return refused
 }
 
 // Answered tells whether an error is what the box has answered: then what was asked for is
