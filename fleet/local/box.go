@@ -174,12 +174,7 @@ func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 		Deadline: &control.Deadline{AtNS: at + stretch, Fence: strconv.FormatInt(fence, 10)},
 		Wait:     &control.Wait{TimeoutMS: startWait.Milliseconds()},
 	})
-	for _, o := range outcomes {
-		if err == nil && o.Problem != nil {
-			err = o.Problem
-		}
-	}
-	if is(err, control.KindTimedOut) {
+	if err = problem(outcomes, err); is(err, control.KindTimedOut) {
 		return nil
 	}
 	return err
@@ -214,48 +209,35 @@ func (b *Box) lasts(ctx context.Context, d control.Deadline) bool {
 // stopWait is how long a stop is waited for. It is asked for again.
 const stopWait = 30 * time.Second
 
-// Stop returns nil once nothing of a gateway is left.
+// Stop returns nil once nothing of a gateway is left. A box whose container is stopping refuses
+// it: it ends everything by itself, and starts nothing any more.
 func (b *Box) Stop(ctx context.Context, name string) error {
 	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: stopWait.Milliseconds()}})
+	err = problem(outcomes, err)
+	for late := time.Now().Add(stopWait); is(err, control.KindConflict) && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
+		if s, err := b.Client.Service(ctx, name); err != nil || s.State != "backoff" && clear(s) {
+			return err
+		}
+	}
+	if is(err, control.KindNoSuchName) {
+		return nil
+	}
+	for _, o := range outcomes {
+		if err == nil && !clear(o.Service) {
+			err = fmt.Errorf("%s is %s", o.Service.Name, o.Service.State)
+		}
+	}
+	return err
+}
+
+// problem is why what was asked for is not done.
+func problem(outcomes []control.Outcome, err error) error {
 	for _, o := range outcomes {
 		if err == nil && o.Problem != nil {
 			err = o.Problem
 		}
 	}
-	switch {
-	case is(err, control.KindNoSuchName):
-		return nil
-	case is(err, control.KindConflict):
-		return b.ended(ctx, name, err)
-	case err != nil:
-		return err
-	}
-	for _, o := range outcomes {
-		if !clear(o.Service) {
-			return fmt.Errorf("%s is %s", o.Service.Name, o.Service.State)
-		}
-	}
-	return nil
-}
-
-// ended waits until nothing of a gateway is left that the box refuses to stop: while its
-// container is stopping it ends everything by itself, and starts nothing any more.
-func (b *Box) ended(ctx context.Context, name string, refused error) error {
-	for late := time.Now().Add(stopWait); time.Now().Before(late); {
-		s, err := b.Client.Service(ctx, name)
-		if err != nil {
-			return err
-		}
-		if s.State != "backoff" && clear(s) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return refused
+	return err
 }
 
 // Answered tells whether an error is what the box has answered: then what was asked for is
