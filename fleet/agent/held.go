@@ -315,7 +315,7 @@ func (h *Held) ask(a *Agent) {
 func (h *Held) watch(a *Agent) {
 	if !h.steady {
 		if at := h.since + steady; a.now < at {
-			h.wakeAt = at
+			h.wakeAt = min(at, cmp.Or(h.wakeAt, at))
 		} else {
 			h.steady = true
 			if _, ok := a.view.Backoffs[h.Name]; ok {
@@ -342,6 +342,8 @@ func (h *Held) reconsider(a *Agent) {
 	p, declared := a.view.Profiles[h.Name]
 	m, moves := a.view.Moves[h.Name]
 	drain, drains := a.view.Drains[a.config.Member]
+	moves = moves && m.To != a.config.Member && a.view.takes(m.To, h.Name)
+	drains = drains && a.drained < max(drain.Limit, 1)
 	switch {
 	case a.leaving:
 		h.give(a, "the agent is to end")
@@ -349,9 +351,11 @@ func (h *Held) reconsider(a *Agent) {
 		h.give(a, "it is not declared any more")
 	case p.Stopped:
 		h.give(a, "it is to be stopped")
-	case moves && m.To != a.config.Member && a.view.takes(m.To, h.Name):
+	case (moves || drains) && h.Phase == Running && a.now <= h.gone:
+		h.wakeAt = h.gone + 1 // it cannot be given back before (R6), and may as well run until then
+	case moves:
 		h.give(a, "it moves to "+m.To)
-	case drains && a.drained < max(drain.Limit, 1):
+	case drains:
 		h.drained = true
 		a.drained++
 		h.give(a, "the member is drained")

@@ -210,3 +210,28 @@ func TestSlowBox(t *testing.T) {
 		t.Error("it never claims")
 	}
 }
+
+// TestMoveSoonAfterStart holds that what could not be given back yet, since a start of it may
+// be under way, runs until it can be, and is then stopped and given back at once.
+func TestMoveSoonAfterStart(t *testing.T) {
+	for what, to := range map[string]Change{
+		"a move":  {Revision: 21, Name: "alice", Value: &Move{To: "n", Revision: 21}},
+		"a drain": {Revision: 21, Name: "m", Value: &Drain{}},
+	} {
+		l := running(t, Config{})
+		l.step(Input{Kind: Changed, Revision: 20, Changes: []Change{{Revision: 20, Name: "n", Value: &Member{Lease: 8}}}})
+		if e := l.step(Input{Kind: Changed, Revision: 21, Changes: []Change{to}}); has(e, Stop) {
+			t.Errorf("%s: it is stopped, and cannot be given back yet: %+v", what, e)
+		}
+		gone := l.agent.Held()["alice"].gone
+		if next := l.agent.Next(); next > gone+1 {
+			t.Errorf("%s: it is looked at again at %d, and it may go at %d", what, next, gone)
+		}
+		l.later(gone - l.now)
+		l.one(l.step(Input{}), Stop)
+		if e := l.step(Input{Kind: Stopped, Name: "alice", Fence: 9}); !has(e, Save) {
+			t.Errorf("%s: %+v", what, e)
+		}
+		l.one(l.step(Input{Kind: Saved, Name: "alice", Fence: 9}), Release)
+	}
+}

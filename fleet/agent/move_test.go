@@ -37,6 +37,8 @@ func TestMoveTakenBack(t *testing.T) {
 	}
 	gone()
 	step(Input{Kind: Changed, Changes: []Change{{Name: "bob", Gone: true, Value: (*Owner)(nil)}}})
+	now += 2 * testTTL // what was started is sure to be over once it is stopped
+	a.session.sent, a.seen = now, now
 	move("n", 23)
 	step(alice(Stopped))
 	if effects := move("m", 24); has(effects, Prepare) || a.Held()["alice"].Phase != Saving {

@@ -174,12 +174,7 @@ func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 		Deadline: &control.Deadline{AtNS: at + stretch, Fence: strconv.FormatInt(fence, 10)},
 		Wait:     &control.Wait{TimeoutMS: startWait.Milliseconds()},
 	})
-	for _, o := range outcomes {
-		if err == nil && o.Problem != nil {
-			err = o.Problem
-		}
-	}
-	if is(err, control.KindTimedOut) {
+	if err = problem(outcomes, err); is(err, control.KindTimedOut) {
 		return nil
 	}
 	return err
@@ -214,24 +209,35 @@ func (b *Box) lasts(ctx context.Context, d control.Deadline) bool {
 // stopWait is how long a stop is waited for. It is asked for again.
 const stopWait = 30 * time.Second
 
-// Stop returns nil once nothing of a gateway is left.
+// Stop returns nil once nothing of a gateway is left. A box whose container is stopping refuses
+// it: it ends everything by itself, and starts nothing any more.
 func (b *Box) Stop(ctx context.Context, name string) error {
 	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: stopWait.Milliseconds()}})
+	err = problem(outcomes, err)
+	for late := time.Now().Add(stopWait); is(err, control.KindConflict) && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
+		if s, err := b.Client.Service(ctx, name); err != nil || s.State != "backoff" && clear(s) {
+			return err
+		}
+	}
 	if is(err, control.KindNoSuchName) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
 	for _, o := range outcomes {
-		if o.Problem != nil {
-			return o.Problem
-		}
-		if !clear(o.Service) {
-			return fmt.Errorf("%s is %s", o.Service.Name, o.Service.State)
+		if err == nil && !clear(o.Service) {
+			err = fmt.Errorf("%s is %s", o.Service.Name, o.Service.State)
 		}
 	}
-	return nil
+	return err
+}
+
+// problem is why what was asked for is not done.
+func problem(outcomes []control.Outcome, err error) error {
+	for _, o := range outcomes {
+		if err == nil && o.Problem != nil {
+			err = o.Problem
+		}
+	}
+	return err
 }
 
 // Answered tells whether an error is what the box has answered: then what was asked for is

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"regexp"
 	"time"
 
@@ -52,7 +53,9 @@ func (c *Commands) Prolong(deadlines []control.Deadline) control.Prolonged {
 		}
 	}
 	answer := control.Prolonged{Refused: []control.Unmoved{}}
-	c.loop.Read(func(now Services) { // which comes after what was told
+	// What is read may be from before what was told, but not once the loop has answered something.
+	_ = c.loop.Await(context.Background(), 0, func(*core.Operation) bool { return true })
+	c.loop.Read(func(now Services) {
 		for _, d := range deadlines {
 			if why := unmoved(now.Find(d.Name), d); why != "" {
 				answer.Refused = append(answer.Refused, control.Unmoved{Name: d.Name, Why: why})

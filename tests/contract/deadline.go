@@ -18,12 +18,19 @@ const leased = `leased: {deadline: required, restart: {delay: 10ms}, ` +
 // asks makes a request of the control socket, and returns the status of the answer.
 func asks(b *box.Box, request string) string {
 	b.Helper()
+	status, _ := answered(b, request)
+	return status
+}
+
+// answered does so too, and tells whether the answer names the service.
+func answered(b *box.Box, request string) (status string, named bool) {
+	b.Helper()
 	r := b.As(box.Root, "nasty", "requests", "/run/rlminit/control.sock", "leased", request)
 	fields := strings.Fields(r.Out)
-	if r.Code != 0 || len(fields) < 4 {
+	if r.Code != 0 || len(fields) < 5 {
 		b.Fatalf("%s: %s", request, r)
 	}
-	return fields[3]
+	return fields[3], fields[4] != "-"
 }
 
 // within is a time so far from now, as deadlines have it.
@@ -34,14 +41,20 @@ func startLeased(b *box.Box, fence string, at int64) string {
 	return asks(b, fmt.Sprintf(`POST /v1/services/leased/start {"deadline": {"at_ns": %d, "fence": %q}}`, at, fence))
 }
 
-// prolongs moves the deadline on, and tells whether status shows it.
+// prolongs moves the deadline on, and tells whether status shows it. The answer names it if
+// it was not.
 func prolongs(b *box.Box, fence string, at int64) bool {
 	b.Helper()
-	if code := asks(b, fmt.Sprintf(`POST /v1/deadlines {"deadlines": [{"name": "leased", "fence": %q, "at_ns": %d}]}`, fence, at)); code != "200" {
+	code, refused := answered(b, fmt.Sprintf(`POST /v1/deadlines {"deadlines": [{"name": "leased", "fence": %q, "at_ns": %d}]}`, fence, at))
+	if code != "200" {
 		b.Fatalf("the request for deadlines is answered %s", code)
 	}
 	d := b.Status()["leased"].Deadline
-	return d != nil && d.Fence == fence && d.AtNS == at
+	moved := d != nil && d.Fence == fence && d.AtNS == at
+	if moved == refused {
+		b.Errorf("it was moved on: %t, and the answer refuses it: %t", moved, refused)
+	}
+	return moved
 }
 
 // sleepers is how much of it is there.

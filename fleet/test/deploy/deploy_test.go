@@ -48,8 +48,9 @@ func readMember(t *testing.T) member {
 	var box struct {
 		StopTimeout string `yaml:"stop_timeout"`
 		Fleet       struct {
-			Member string
-			Etcd   struct{ Endpoints []string }
+			Member  string
+			Release string
+			Etcd    struct{ Endpoints []string }
 		}
 	}
 	if err := yaml.Unmarshal(read(t, "rlminit.yaml"), &box); err != nil {
@@ -57,6 +58,9 @@ func readMember(t *testing.T) member {
 	}
 	fleet := box.Fleet
 	stop, err := time.ParseDuration(box.StopTimeout)
+	if release, bad := time.ParseDuration(fleet.Release); bad != nil || release+margin > stop {
+		t.Errorf("a member gives all back within %q, and rlminit has %s to stop", fleet.Release, stop)
+	}
 	if err != nil || fleet.Member != "${HOSTNAME}" || len(fleet.Etcd.Endpoints) != 3 {
 		t.Fatalf("the member's files: %v, %+v", err, fleet)
 	}
