@@ -16,6 +16,20 @@ import (
 	"rlminit/fleet/test/cluster"
 )
 
+// followers are the nodes that do not lead.
+func followers(t *testing.T, c *cluster.Cluster) (all []*cluster.Node) {
+	leader, err := c.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range c.Nodes {
+		if n != leader {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 // A server that hangs is asked once: the next one has the requests from then on. With a
 // server in turn for each request a third of the renewals would fail.
 func TestPausedEndpoint(t *testing.T) {
@@ -29,14 +43,7 @@ func TestPausedEndpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leader, err := c.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range c.Nodes {
-		if n == leader {
-			continue
-		}
+	for _, n := range followers(t, c) {
 		if err := n.Pause(); err != nil {
 			t.Fatal(err)
 		}
@@ -63,14 +70,7 @@ func TestPausedEndpoint(t *testing.T) {
 // at another one, soon after a beat was confirmed that the watch has not told.
 func TestDeafWatch(t *testing.T) {
 	c := cluster.Start(t, 3)
-	leader, err := c.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range c.Nodes {
-		if n == leader {
-			continue
-		}
+	for _, n := range followers(t, c) {
 		endpoints := slices.DeleteFunc(c.Endpoints(), func(at string) bool { return at == n.Client })
 		s, err := Open(t.Context(), Config{Fleet: n.Name, Endpoints: []string{n.Client}, Lease: 8 * time.Second})
 		if err != nil {
@@ -107,14 +107,7 @@ func TestDeafWatch(t *testing.T) {
 // A server that hangs makes no watch either. The call that asks for one is given up.
 func TestWatchOfHungServer(t *testing.T) {
 	c := cluster.Start(t, 3)
-	leader, err := c.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := c.Nodes[0]
-	if n == leader {
-		n = c.Nodes[1]
-	}
+	n := followers(t, c)[0]
 	s, err := Open(t.Context(), Config{Fleet: "f", Endpoints: []string{n.Client}, Lease: 8 * time.Second, Timeout: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
