@@ -127,7 +127,9 @@ func TestSecured(t *testing.T) {
 			a.sign("member", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		}
 	}
-	s.Revoke(t.Context(), lease)
+	if done, err := s.Evict(t.Context(), "m", lease, s.confirmed.Load()); !done || err != nil {
+		t.Errorf("the member is ended: %v, %v", done, err)
+	}
 	if err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); !errors.Is(err, ErrExpired) {
 		t.Errorf("a lease that was revoked: %v", err)
 	}
