@@ -19,11 +19,12 @@ type vacancies struct {
 	joined int64    // when this member heard of the last one that has come
 
 	heartbeats
-	heardOf int64 // the view's epoch at which the profiles held were last looked at for it
+	failed  map[string]int64 // by profile: when this member heard last that it could not be started
+	heardOf int64            // the view's epoch at which the profiles held were last looked at for it
 }
 
 func newVacancies() vacancies {
-	return vacancies{vacant: map[string]*vacancy{}, heartbeats: heartbeats{beats: map[int64]beat{}, until: map[string]int64{}}}
+	return vacancies{vacant: map[string]*vacancy{}, failed: map[string]int64{}, heartbeats: heartbeats{beats: map[int64]beat{}, until: map[string]int64{}}}
 }
 
 // many vacancies are looked at only so often, in nanoseconds.
@@ -119,14 +120,14 @@ func (a *Agent) scanAll() {
 		if v.epoch != a.view.Epoch {
 			v.epoch, v.due = a.view.Epoch, never
 			if rank := a.view.Rank(name, a.config.Member); rank >= 0 {
-				from := v.since
+				from := max(v.since, a.backoff(name))
 				if _, left := a.view.Marks[name]; left {
 					from = max(from, a.floor, a.until[name])
 				}
 				if rank > 0 { // a member that has just come does not claim yet
 					from = max(from, a.joined+a.config.Settle)
 				}
-				v.due = max(v.after, from+int64(rank)*a.config.Delay+a.backoff(name))
+				v.due = max(v.after, from+int64(rank)*a.config.Delay)
 			}
 		}
 		switch {
@@ -140,11 +141,11 @@ func (a *Agent) scanAll() {
 	a.queue = sorted(due)
 }
 
-// backoff is how long a profile waits that could not be started.
+// backoff is until when a profile waits that could not be started; 0: it need not.
 func (a *Agent) backoff(name string) int64 {
-	b, ok := a.view.Backoffs[name]
+	at, ok := a.failed[name]
 	if !ok {
 		return 0
 	}
-	return second << min(b.Count, most)
+	return at + second<<min(a.view.Backoffs[name].Count, most)
 }

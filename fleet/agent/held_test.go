@@ -235,3 +235,30 @@ func TestMoveSoonAfterStart(t *testing.T) {
 		l.one(l.step(Input{Kind: Saved, Name: "alice", Fence: 9}), Release)
 	}
 }
+
+// TestBackOffCountsFromTheFailure holds that a profile that could not be started waits since
+// then, and not once more when its member is lost later.
+func TestBackOffCountsFromTheFailure(t *testing.T) {
+	for gone, want := range map[int64]int64{second: 8 * second, 20 * second: 20 * second} { // since the failure
+		l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL, Settle: 1}, nil), now: 100 * second}
+		l.step(Input{Kind: Began})
+		l.step(Input{Kind: Surveyed, Sent: l.now})
+		l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
+		l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
+			{Revision: 5, Name: "m", Value: &Member{Lease: 7}},
+			{Revision: 6, Name: "alice", Value: &Profile{Revision: 6}},
+			{Revision: 7, Name: "alice", Value: &Owner{Member: "n", Lease: 8, Fence: 7}},
+		}})
+		failed := l.now
+		l.step(Input{Kind: Changed, Changes: []Change{{Revision: 10, Name: "alice", Value: &Backoff{Count: 3, Member: "o"}}}})
+		l.later(failed + gone - l.now)
+		effects := l.step(Input{Kind: Changed, Changes: []Change{{Revision: 11, Name: "alice", Gone: true, Value: (*Owner)(nil)}}}) // given back
+		for !has(effects, Claim) && l.now < failed+60*second {
+			l.later(0)
+			effects = l.step(Input{Kind: Tick})
+		}
+		if took := l.now - failed; took < want || took > want+second {
+			t.Errorf("given back %d s after the failure, it is claimed after %d ms", gone/second, took/1e6)
+		}
+	}
+}

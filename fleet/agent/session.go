@@ -13,7 +13,7 @@ type session struct {
 	asked   int64 // when the keep-alive was sent that is under way; 0: none is
 	said    bool  // that etcd does not answer, or the box
 
-	ended int64 // the lease before, which may be revoked once nothing runs under it
+	ended int64 // the lease before, which is revoked before the next one, once nothing runs under it
 	grant int64 // when a grant was asked for that is not answered; 0: none was
 	again int64 // not before then
 }
@@ -133,14 +133,13 @@ func (s *session) begin(a *Agent) {
 	if !a.surveyed || len(a.held) > 0 {
 		return
 	}
-	if s.ended != 0 {
-		a.do(Effect{Kind: Revoke, Lease: s.ended})
-		s.ended = 0
-	}
-	if a.leaving {
-		return
-	}
 	if s.grant == 0 && a.now >= s.again {
+		if s.ended != 0 { // each time: the key of the one before would be in the way
+			a.do(Effect{Kind: Revoke, Lease: s.ended})
+		}
+		if a.leaving {
+			return
+		}
 		s.grant = a.now
 		a.do(Effect{Kind: Grant})
 	}

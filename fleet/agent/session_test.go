@@ -116,3 +116,30 @@ func TestMuteBox(t *testing.T) {
 		}
 	}
 }
+
+// TestOldSessionInTheWay holds that the session before is revoked with each attempt to begin
+// another one: the first may have met an etcd that answers nothing.
+func TestOldSessionInTheWay(t *testing.T) {
+	a := New(Config{Member: "m", TTL: testTTL}, nil)
+	now := 100 * second
+	step := func(in Input) []Effect {
+		in.Now = now
+		return append([]Effect(nil), a.Step(in)...)
+	}
+	step(Input{Kind: Began, Lease: 5, TTL: testTTL, Sent: now})
+	step(Input{Kind: Surveyed, Sent: now})
+	now += testTTL // no beat is confirmed
+	for attempt := range 3 {
+		effects := step(Input{Kind: Tick})
+		if !has(effects, Revoke) || !has(effects, Grant) {
+			t.Fatalf("attempt %d: %+v", attempt, effects)
+		}
+		step(Input{Kind: NotGranted, Text: "it is there already"})
+		now += 2 * second
+	}
+	step(Input{Kind: Tick})
+	step(Input{Kind: Granted, Lease: 6, TTL: testTTL, Sent: now})
+	if lease, _ := a.Session(); lease != 6 || has(step(Input{Kind: Tick}), Revoke) {
+		t.Errorf("the session is %d", lease)
+	}
+}

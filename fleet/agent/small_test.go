@@ -30,7 +30,7 @@ func (a *Agent) clone() *Agent {
 	c := *a
 	c.view, c.over, c.effects, c.queue = a.view.Clone(), maps.Clone(a.over), nil, slices.Clone(a.queue)
 	c.due = slices.Clone(a.due)
-	c.beats, c.until = maps.Clone(a.beats), maps.Clone(a.until)
+	c.beats, c.until, c.failed = maps.Clone(a.beats), maps.Clone(a.until), maps.Clone(a.failed)
 	c.held, c.vacant = map[string]*Held{}, map[string]*vacancy{}
 	for name, h := range a.held {
 		other := *h
@@ -53,7 +53,7 @@ func (w *world) sum() uint64 {
 	}
 	for _, n := range w.nodes {
 		a := n.agent
-		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.floor, a.late)
+		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.failed, a.floor, a.late)
 		for _, name := range sorted(a.held) {
 			fmt.Fprint(h, *a.held[name])
 		}
