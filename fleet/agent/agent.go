@@ -212,9 +212,7 @@ func (a *Agent) heard(c Change, before Owner) {
 		a.vacate(c.Name)
 	case *Mark, *Profile, *Move, *Backoff:
 		if _, is := c.Value.(*Backoff); is {
-			if delete(a.failed, c.Name); !c.Gone {
-				a.failed[c.Name] = a.now
-			}
+			a.failed[c.Name] = a.now
 		}
 		if h != nil {
 			h.look(a)

@@ -143,9 +143,9 @@ func (a *Agent) scanAll() {
 
 // backoff is until when a profile waits that could not be started; 0: it need not.
 func (a *Agent) backoff(name string) int64 {
-	at, ok := a.failed[name]
+	b, ok := a.view.Backoffs[name]
 	if !ok {
 		return 0
 	}
-	return at + second<<min(a.view.Backoffs[name].Count, most)
+	return a.failed[name] + second<<min(b.Count, most)
 }
