@@ -121,10 +121,13 @@ func (a *Agent) scanAll() {
 			v.epoch, v.due = a.view.Epoch, never
 			if rank := a.view.Rank(name, a.config.Member); rank >= 0 {
 				from := max(v.since, a.backoff(name))
-				if _, left := a.view.Marks[name]; left {
+				_, left := a.view.Marks[name]
+				if left {
 					from = max(from, a.floor, a.until[name])
 				}
-				if rank > 0 { // a member that has just come does not claim yet
+				// A member that has just come does not claim yet. What was lost waits for none,
+				// but where all have just come.
+				if s := &a.session; rank > 0 && (!left || a.now < s.from+s.ttl) {
 					from = max(from, a.joined+a.config.Settle)
 				}
 				v.due = max(v.after, from+int64(rank)*a.config.Delay)

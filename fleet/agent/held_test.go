@@ -262,3 +262,36 @@ func TestBackOffCountsFromTheFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestLostWaitsForNoNewcomer holds that what a lost member had is claimed by one that has been
+// there, though one that would come first has just come and claims nothing yet.
+func TestLostWaitsForNoNewcomer(t *testing.T) {
+	l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL}, nil), now: 100 * second}
+	l.step(Input{Kind: Began})
+	l.step(Input{Kind: Surveyed, Sent: l.now})
+	l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
+	first := &Member{Lease: 8, Weight: 1e9}
+	l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
+		{Revision: 4, Name: "m", Value: &Member{Lease: 7}},
+		{Revision: 5, Name: "n", Value: first},
+		{Revision: 6, Name: "alice", Value: &Profile{Revision: 6}},
+		{Revision: 7, Name: "alice", Value: &Owner{Member: "n", Lease: 8, Fence: 7}},
+		{Revision: 8, Name: "alice", Value: &Mark{Fence: 7}},
+	}})
+	l.later(2 * testTTL)
+	again := *first
+	again.Lease = 9
+	effects := l.step(Input{Kind: Changed, Changes: []Change{
+		{Revision: 10, Name: "n", Gone: true, Value: (*Member)(nil)},
+		{Revision: 11, Name: "alice", Gone: true, Value: (*Owner)(nil)},
+		{Revision: 12, Name: "n", Value: &again}, // its container is there again
+	}})
+	from := l.now
+	for !has(effects, Claim) && l.now < from+10*second {
+		l.later(0)
+		effects = l.step(Input{Kind: Tick})
+	}
+	if took := l.now - from; took > second {
+		t.Errorf("it is claimed after %d ms", took/1e6)
+	}
+}
