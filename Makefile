@@ -90,7 +90,7 @@ test-unit: go ## unit tests, with the race detector where there are goroutines
 
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
-	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify rsyslogd tmux chromium s6-svscan supervisord
+	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify rsyslogd tmux chromium s6-svscan execlineb supervisord
 	@{ rc=0; $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs || rc=$$?; \
 		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -p 1 -timeout 20m -json ./tests/beside/... || rc=$$?; echo "exit $$rc"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
 

@@ -19,6 +19,7 @@ import (
 func TestS6(t *testing.T) {
 	t.Parallel()
 	need(t, "s6-svscan", "s6")
+	need(t, "execlineb", "execline") // which s6-notifyoncheck runs its check with
 	dir := place(t)
 	write(t, dir, "witness", witness)
 	write(t, dir, "bin/with-contenv", "#!/bin/sh\nexec \"$@\"\n")
