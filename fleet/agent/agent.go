@@ -211,7 +211,9 @@ func (a *Agent) heard(c Change, before Owner) {
 		}
 		a.vacate(c.Name)
 	case *Mark, *Profile, *Move, *Backoff:
-		if _, is := c.Value.(*Backoff); is {
+		if _, is := c.Value.(*Backoff); is && c.Gone {
+			delete(a.failed, c.Name)
+		} else if is {
 			a.failed[c.Name] = a.now
 		}
 		if h != nil {

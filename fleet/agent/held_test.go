@@ -28,6 +28,16 @@ func running(t *testing.T, c Config) *lone {
 	return l
 }
 
+// claiming is an agent with a session, to which its box answered at seen, that hears all there is.
+func claiming(t *testing.T, seen int64, all ...Change) *lone {
+	l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL, Settle: 2 * second}, nil), now: 100 * second}
+	l.step(Input{Kind: Began})
+	l.step(Input{Kind: Surveyed, Sent: l.now + seen})
+	l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
+	l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: append([]Change{{Revision: 4, Name: "m", Value: &Member{Lease: 7}}}, all...)})
+	return l
+}
+
 func (l *lone) step(in Input) []Effect {
 	l.now += second / 10
 	in.Now = l.now
@@ -184,14 +194,7 @@ func TestProgressIsNoDeclaration(t *testing.T) {
 // TestSlowBox holds that a member whose box takes a third of a lease to say what it has keeps its
 // session and claims.
 func TestSlowBox(t *testing.T) {
-	l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL, Settle: 1}, nil), now: 100 * second}
-	l.step(Input{Kind: Began})
-	l.step(Input{Kind: Surveyed, Sent: l.now - 7*second/2})
-	l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
-	l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
-		{Revision: 5, Name: "m", Value: &Member{Lease: 7}},
-		{Revision: 6, Name: "alice", Value: &Profile{Revision: 6, Text: "one"}},
-	}})
+	l := claiming(t, -7*second/2, Change{Revision: 6, Name: "alice", Value: &Profile{Revision: 6, Text: "one"}})
 	begun, claimed := l.now, false
 	for end := l.now + 120*second; l.now < end && !claimed; {
 		var es []Effect
@@ -240,15 +243,8 @@ func TestMoveSoonAfterStart(t *testing.T) {
 // then, and not once more when its member is lost later.
 func TestBackOffCountsFromTheFailure(t *testing.T) {
 	for gone, want := range map[int64]int64{second: 8 * second, 20 * second: 20 * second} { // since the failure
-		l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL, Settle: 1}, nil), now: 100 * second}
-		l.step(Input{Kind: Began})
-		l.step(Input{Kind: Surveyed, Sent: l.now})
-		l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
-		l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
-			{Revision: 5, Name: "m", Value: &Member{Lease: 7}},
-			{Revision: 6, Name: "alice", Value: &Profile{Revision: 6}},
-			{Revision: 7, Name: "alice", Value: &Owner{Member: "n", Lease: 8, Fence: 7}},
-		}})
+		l := claiming(t, 0, Change{Revision: 6, Name: "alice", Value: &Profile{Revision: 6}},
+			Change{Revision: 7, Name: "alice", Value: &Owner{Member: "n", Lease: 8, Fence: 7}})
 		failed := l.now
 		l.step(Input{Kind: Changed, Changes: []Change{{Revision: 10, Name: "alice", Value: &Backoff{Count: 3, Member: "o"}}}})
 		l.later(failed + gone - l.now)
@@ -266,18 +262,11 @@ func TestBackOffCountsFromTheFailure(t *testing.T) {
 // TestLostWaitsForNoNewcomer holds that what a lost member had is claimed by one that has been
 // there, though one that would come first has just come and claims nothing yet.
 func TestLostWaitsForNoNewcomer(t *testing.T) {
-	l := &lone{t: t, agent: New(Config{Member: "m", TTL: testTTL}, nil), now: 100 * second}
-	l.step(Input{Kind: Began})
-	l.step(Input{Kind: Surveyed, Sent: l.now})
-	l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
 	first := &Member{Lease: 8, Weight: 1e9}
-	l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: []Change{
-		{Revision: 4, Name: "m", Value: &Member{Lease: 7}},
-		{Revision: 5, Name: "n", Value: first},
-		{Revision: 6, Name: "alice", Value: &Profile{Revision: 6}},
-		{Revision: 7, Name: "alice", Value: &Owner{Member: "n", Lease: 8, Fence: 7}},
-		{Revision: 8, Name: "alice", Value: &Mark{Fence: 7}},
-	}})
+	l := claiming(t, 0, Change{Revision: 5, Name: "n", Value: first},
+		Change{Revision: 6, Name: "alice", Value: &Profile{Revision: 6}},
+		Change{Revision: 7, Name: "alice", Value: &Owner{Member: "n", Lease: 8, Fence: 7}},
+		Change{Revision: 8, Name: "alice", Value: &Mark{Fence: 7}})
 	l.later(2 * testTTL)
 	again := *first
 	again.Lease = 9

@@ -115,7 +115,7 @@ func reasons(v *agent.View, s Profile) (out []string) {
 		out = append(out, r.Doing)
 	}
 	if lacks := v.Members[s.Owner].Lacks(v.Profiles[s.Name].Labels); s.State == "running" && lacks != "" && s.MoveTo == "" {
-		out = append(out, fmt.Sprintf("%s is not for it: %s; rlminit fleet rebalance moves it, if another member takes it", s.Owner, lacks))
+		out = append(out, fmt.Sprintf("it runs where its labels do not fit: %s: %s; rlminit fleet rebalance moves it, if another member takes it", s.Owner, lacks))
 	}
 	switch {
 	case s.Owner != "" && v.Profiles[s.Name].Stopped:

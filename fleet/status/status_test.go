@@ -28,7 +28,7 @@ func TestWhy(t *testing.T) {
 		"new":    "the next to claim it is m",
 		"left":   "the next to claim it is m; what ran under fence 7 may run until its deadline",
 		"well":   "earlier: it could not be started at n (1 in a row): no such file",
-		"other":  "m is not for it: it has no label zone=b",
+		"other":  "it runs where its labels do not fit: m: it has no label zone=b; rlminit fleet rebalance moves it, if another member takes it",
 		"nobody": "no member takes it: m: it has no label gpu=yes",
 	}
 	for _, p := range Profiles(v) {

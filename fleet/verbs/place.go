@@ -197,7 +197,7 @@ itself nothing moves. What does not move within --timeout is taken back.`,
 // noteData says what becomes of the data of profiles that a person moves, if none follows them.
 func (o *options) noteData() {
 	if o.is.Bucket == "" {
-		fmt.Fprintln(o.errors, "what moves finds an empty directory, or what it had there before: the section fleet has no data (docs/fleet.md)")
+		fmt.Fprintln(o.errors, "a profile that moves leaves its files behind: at the other member it finds an empty directory, or its old one there; for data that follows, set data in the section fleet (docs/fleet.md)")
 	}
 }
 

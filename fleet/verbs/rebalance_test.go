@@ -29,6 +29,10 @@ func drawn(r *rand.Rand) *agent.View {
 		if order := v.Place(name); len(order) > 0 && r.IntN(10) > 0 {
 			v.Apply(agent.Change{Name: name, Value: &agent.Owner{Member: order[r.IntN(len(order))], Fence: int64(i + 1)}})
 		}
+		if r.IntN(8) == 0 { // it is declared anew, with labels that its member may not have
+			p.Labels = map[string]string{"zone": zones[r.IntN(2)]}
+			v.Apply(agent.Change{Name: name, Value: &p})
+		}
 		if order := v.Place(name); len(order) > 0 && r.IntN(15) == 0 {
 			v.Apply(agent.Change{Name: name, Value: &agent.Move{To: order[r.IntN(len(order))]}})
 		}

@@ -186,7 +186,7 @@ func TestVerbs(t *testing.T) {
 
 	f.member("m3", agent.Member{Labels: map[string]string{"zone": "c"}}, nil)
 	f.apply(control.ExitApplied, "applied: 1 changed", "  alice: {labels: {zone: c}}\n"+others)
-	f.says("m2 is not for it: it has no label zone=c; rlminit fleet rebalance moves it", 0, "status", "alice")
+	f.says("it runs where its labels do not fit: m2: it has no label zone=c; rlminit fleet rebalance moves it", 0, "status", "alice")
 	f.says("alice runs at m3", 0, "rebalance")
 }
 

@@ -53,7 +53,7 @@ func (c *Commands) Prolong(deadlines []control.Deadline) control.Prolonged {
 		}
 	}
 	answer := control.Prolonged{Refused: []control.Unmoved{}}
-	// What is read may be from before what was told, but not once the loop has answered something.
+	// A read may come before the loop has done what it was told. An answer of the loop comes after.
 	_ = c.loop.Await(context.Background(), 0, func(*core.Operation) bool { return true })
 	c.loop.Read(func(now Services) {
 		for _, d := range deadlines {

@@ -155,21 +155,15 @@ func (h *History) thawed(member string, until int64) bool {
 // without a fault is there.
 func (h *History) able(at int64) bool {
 	out := slices.ContainsFunc(h.Outages, func(o Outage) bool { return h.long(o) && o.From <= at && at < o.Till })
-	return !out && h.healthy(h.Members, at) > 0
+	return !out && slices.ContainsFunc(h.Members, func(name string) bool { return !h.hit(name, at) })
 }
 
 // long tells whether an outage is so long that deadlines may pass in it.
 func (h *History) long(o Outage) bool { return o.Till-o.From > int64(h.Lease/3) }
 
-// healthy counts those without a fault at a time.
-func (h *History) healthy(names []string, at int64) int {
-	n := len(names)
-	for _, name := range names {
-		if slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Target == name && f.From <= at && at < f.Till }) {
-			n--
-		}
-	}
-	return n
+// hit tells whether a member had a fault at a time.
+func (h *History) hit(member string, at int64) bool {
+	return slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Target == member && f.From <= at && at < f.Till })
 }
 
 // noticed is the shortest outage that counts: what is shorter is within the time of a failover.

@@ -167,7 +167,8 @@ func (h *History) gap(profile string, from, till int64) []Finding {
 			add(f.From)
 			add(f.Till)
 		}
-		first := func(c Claim) bool { // and may not hold it up with others
+		// Only its first claim counts: a member that is hit must not claim it again and again.
+		first := func(c Claim) bool {
 			return c.Profile == profile && c.Member == f.Target && c.From < f.Till && (c.Till == 0 || f.From < c.Till)
 		}
 		if i := slices.IndexFunc(h.Claims, first); i >= 0 {
