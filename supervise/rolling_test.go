@@ -651,7 +651,10 @@ func TestRollingStopThatIsYetToComeToWhatIsStartedAlong(t *testing.T) {
 func TestRollingStopOfWhatIsGone(t *testing.T) {
 	p, begun := rollingStop(t)
 	p.now.Registry.Drop("two")
-	p.eventually("two is gone", func() (bool, any) { return p.unit("two") == nil, nil })
+	p.eventually("two is gone, and so is its slot", func() (bool, any) {
+		_, known := p.now.Memory.Services()["two"]
+		return !known, nil
+	})
 	p.exit("one")
 	p.awaitEnd(begun.ID)
 	p.kill()
