@@ -35,7 +35,8 @@ func drainVerb(o *options) *cobra.Command {
 		Short: "move all profiles away from a member, and keep them away",
 		Long: `Moves all profiles away from a member, --limit at a time, and waits until they run
 elsewhere; exit code 8: no other member takes some of them. The member takes none until it
-is told --undo. Without MEMBER it is the one of this container.`,
+is told --undo. Without MEMBER it is the one of this container. Without data in the section
+fleet a profile's files stay where it ran, so --without-data has to be given.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: o.asking(&timeout, func(cmd *cobra.Command, args []string, st *store.Store, v *agent.View) error {
 			d := drained{Member: append(args, o.is.Member)[0]}
@@ -50,7 +51,9 @@ is told --undo. Without MEMBER it is the one of this container.`,
 			case undo:
 				return errors.Join(st.Undrain(cmd.Context(), d.Member), o.said(cmd, d, d.Member+" takes profiles again"))
 			}
-			o.noteData()
+			if err := o.forbid(d.Left > 0, d.Member); err != nil {
+				return err
+			}
 			err := d.drain(cmd.Context(), st, v, limit, timeout, cmd.ErrOrStderr())
 			if err == nil || o.json {
 				err = errors.Join(err, o.said(cmd, d, d.Member+" is drained: what it had runs elsewhere"))
@@ -61,6 +64,7 @@ is told --undo. Without MEMBER it is the one of this container.`,
 	cmd.Flags().IntVar(&limit, "limit", 5, "how many go at a time, `N`")
 	cmd.Flags().BoolVar(&undo, "undo", false, "let the member take profiles again")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; it goes on after that")
+	o.leaving(cmd)
 	return cmd
 }
 
@@ -121,7 +125,8 @@ func moveVerb(o *options) *cobra.Command {
 		Use:   "move NAME MEMBER",
 		Short: "move a profile to a member, and wait until it runs there",
 		Long: `Moves a profile to a member, and waits until it runs there. A move to the member that
-has the profile takes one to another member back that is not done.`,
+has the profile takes one to another member back that is not done. Without data in the
+section fleet the profile's files stay where it ran, so --without-data has to be given.`,
 		Args: cobra.ExactArgs(2),
 		RunE: o.asking(&timeout, func(cmd *cobra.Command, args []string, st *store.Store, v *agent.View) error {
 			m := moved{Profile: args[0], From: v.Owners[args[0]].Member, To: args[1]}
@@ -137,7 +142,9 @@ has the profile takes one to another member back that is not done.`,
 			case m.From == m.To && !pending && v.Runs(m.Profile):
 				return o.said(cmd, m, m.Profile+" runs at "+m.To+" already")
 			}
-			o.noteData()
+			if err := o.forbid(m.From != m.To, cmp.Or(m.From, "where it was")); err != nil {
+				return err
+			}
 			if err := carry(cmd.Context(), st, []moved{m}, timeout, "; it goes on"); err != nil {
 				return err
 			}
@@ -145,6 +152,7 @@ has the profile takes one to another member back that is not done.`,
 		}),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait; it goes on after that")
+	o.leaving(cmd)
 	return cmd
 }
 
@@ -157,7 +165,8 @@ func rebalanceVerb(o *options) *cobra.Command {
 		Short: "move profiles to members that come first for them, as far as there is room",
 		Long: `Moves profiles to members that come first for them and have room, --limit at a time, until
 none would move again. A member that came back or is new gets its share in this way; by
-itself nothing moves. What does not move within --timeout is taken back.`,
+itself nothing moves. What does not move within --timeout is taken back. Without data in
+the section fleet a profile's files stay where it ran, so --without-data has to be given.`,
 		Args: cobra.NoArgs,
 		RunE: o.asking(&timeout, func(cmd *cobra.Command, _ []string, st *store.Store, v *agent.View) error {
 			all := rebalanced(v, limit)
@@ -169,8 +178,8 @@ itself nothing moves. What does not move within --timeout is taken back.`,
 			}); err != nil || dry {
 				return err
 			}
-			if len(all) > 0 {
-				o.noteData()
+			if err := o.forbid(len(all) > 0, "their members"); err != nil {
+				return err
 			}
 			for _, wave := range all {
 				err := carry(cmd.Context(), st, wave, timeout, "; what has not moved is taken back")
@@ -191,14 +200,22 @@ itself nothing moves. What does not move within --timeout is taken back.`,
 	cmd.Flags().IntVar(&limit, "limit", 5, "how many move at a time, `N`")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would move")
 	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long each may take")
+	o.leaving(cmd)
 	return cmd
 }
 
-// noteData says what becomes of the data of profiles that a person moves, if none follows them.
-func (o *options) noteData() {
-	if o.is.Bucket == "" {
-		fmt.Fprintln(o.errors, "a profile that moves leaves its files behind: at the other member it finds an empty directory, or its old one there; for data that follows, set data in the section fleet (docs/fleet.md)")
+// leaving is the flag of a verb that moves profiles.
+func (o *options) leaving(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.without, "without-data", false, "move profiles although their files stay behind: without data in the section fleet that is refused")
+}
+
+// forbid refuses to move profiles which leave files at a member that no data follows, unless
+// --without-data was given.
+func (o *options) forbid(leaves bool, at string) error {
+	if !leaves || o.without || o.is.Bucket != "" {
+		return nil
 	}
+	return control.Conflict("what moves would leave its files at %s, since the section fleet has no data: set it (docs/fleet.md), or give --without-data if they may stay", at)
 }
 
 // carry moves profiles at once, and waits for all of them.

@@ -62,7 +62,9 @@ type options struct {
 	config string
 	json   bool
 	errors io.Writer
-	is     *settings // what open has read
+
+	without bool      // --without-data
+	is      *settings // what open has read
 }
 
 func newRoot(stderr io.Writer) *cobra.Command {

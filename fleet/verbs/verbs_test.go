@@ -174,12 +174,14 @@ func TestVerbs(t *testing.T) {
 	f.says("m1 is not drained", 0, "drain", "m1", "--undo")
 	f.says("there is no member m7; those that are there: m0, m1", control.ExitNoSuchName, "drain", "m7")
 	f.does(control.ExitNoSuchName, "drain", "m7", "--undo")
-	f.says("bob: no member takes it: m0: it has no label zone=b; m1: it is drained", control.ExitUnhealthy, "drain", "m1", "--timeout", "30s")
+	f.says("what moves would leave its files at m1, since the section fleet has no data", control.ExitExists, "drain", "m1")
+	f.says("m1 is not drained", 0, "drain", "m1", "--undo") // it was refused before it began
+	f.says("bob: no member takes it: m0: it has no label zone=b; m1: it is drained", control.ExitUnhealthy, "drain", "m1", "--without-data", "--timeout", "30s")
 	f.says("m1 takes profiles again", 0, "drain", "m1", "--undo")
 	f.eventually("bob runs", func() bool { return strings.Contains(f.does(0, "status", "bob"), "running") })
 
 	f.member("m2", agent.Member{Labels: map[string]string{"zone": "a"}}, nil)
-	f.says("m0 is drained: what it had runs elsewhere", 0, "drain", "m0")
+	f.says("m0 is drained: what it had runs elsewhere", 0, "drain", "m0", "--without-data")
 	if out := f.does(0, "status", "alice"); !strings.Contains(out, "running  m2") {
 		t.Errorf("alice when m0 is drained:\n%s", out)
 	}
@@ -187,7 +189,8 @@ func TestVerbs(t *testing.T) {
 	f.member("m3", agent.Member{Labels: map[string]string{"zone": "c"}}, nil)
 	f.apply(control.ExitApplied, "applied: 1 changed", "  alice: {labels: {zone: c}}\n"+others)
 	f.says("it runs where its labels do not fit: m2: it has no label zone=c; rlminit fleet rebalance moves it", 0, "status", "alice")
-	f.says("alice runs at m3", 0, "rebalance")
+	f.says("what moves would leave its files at their members", control.ExitExists, "rebalance")
+	f.says("alice runs at m3", 0, "rebalance", "--without-data")
 }
 
 // A move whose data cannot be stored is late and says why; a move to the member that has the
@@ -197,7 +200,8 @@ func TestMoveTakenBack(t *testing.T) {
 	f.member("m0", agent.Member{}, &box{})
 	f.apply(control.ExitApplied, "applied: 1 changed", "  alice: {}\n")
 	f.member("m1", agent.Member{}, nil)
-	f.says("not done after 2s: alice: it moves to m1", control.ExitTimedOut, "move", "alice", "m1", "--timeout", "2s")
+	f.says("would leave its files at m0", control.ExitExists, "move", "alice", "m1")
+	f.says("not done after 2s: alice: it moves to m1", control.ExitTimedOut, "move", "alice", "m1", "--without-data", "--timeout", "2s")
 	f.says("alice runs at m0", 0, "move", "alice", "m0")
 	if out := f.does(0, "status", "--json"); !strings.Contains(out, `"running"`) || strings.Contains(out, "m1") {
 		t.Errorf("alice after the move was taken back: %s", out)

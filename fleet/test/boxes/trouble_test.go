@@ -141,7 +141,9 @@ func TestOwnUsers(t *testing.T) {
 	was := f.why("p0")
 	from, other := was.Owner, map[string]string{"m0": "m1", "m1": "m0"}[was.Owner]
 	note := func(member string) string { return filepath.Join(f.boxes[member].dir, "data/profiles/p0/note") }
-	f.does(control.ExitDone, "drain", other)
+	f.does(control.ExitExists, "drain", from)
+	f.does(control.ExitExists, "move", "p0", other)
+	f.does(control.ExitDone, "drain", other) // which has none
 	f.must(os.WriteFile(note(from), []byte("kept"), 0o600))
 	info, err := os.Stat(filepath.Dir(note(from)))
 	f.must(err)
