@@ -3,6 +3,7 @@ package check_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,13 +14,17 @@ import (
 
 const second = int64(time.Second)
 
-// sound is a history without a fault: a runs p on a, a is killed, and b takes it over.
+// stored is what is in the last save of a sound history.
+var stored = check.State{Fence: 5, At: 20 * second}
+
+// sound is a history without a fault: a runs p on a, a is killed, and b takes it over with
+// what a had written before its last save.
 func sound() check.History {
 	return check.History{
 		Members: []string{"a", "b"}, Nodes: []string{"e0", "e1", "e2"}, Lease: 10 * time.Second, Till: 100 * second,
 		Runs: []check.Run{
-			{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 2 * second, Last: 30 * second},
-			{Profile: "p", Member: "b", Fence: "9", Revision: "1", Start: 41 * second, Last: 100 * second},
+			{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 2 * second, Last: 30 * second, Kept: []int64{10 * second, 20 * second, 29 * second}},
+			{Profile: "p", Member: "b", Fence: "9", Revision: "1", Start: 41 * second, Last: 100 * second, Found: stored},
 		},
 		Claims: []check.Claim{
 			{Profile: "p", Member: "a", Fence: 5, From: second, Till: 40 * second},
@@ -27,6 +32,7 @@ func sound() check.History {
 		},
 		Faults:  []check.Fault{{Kind: "kill", Target: "a", From: 30 * second, Till: 50 * second}},
 		Changes: []check.Change{{Profile: "p", Revision: "1", Sent: second, Acked: 3 * second}},
+		Saves:   []check.Save{{Profile: "p", Fence: 5, Revision: 6, At: 15 * second}, {Profile: "p", Fence: 5, Revision: 7, At: 25 * second}},
 	}
 }
 
@@ -45,7 +51,7 @@ func TestEachFaultIsFound(t *testing.T) {
 			h.Runs[0].Last = 40*second + 1
 		}, []check.Kind{check.Outlived}},
 		"two under one fence": {func(h *check.History) {
-			h.Runs = append(h.Runs, check.Run{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 10 * second, Last: 20 * second})
+			h.Runs = append(h.Runs, check.Run{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 10 * second, Last: 20 * second, Found: stored})
 		}, []check.Kind{check.Overlap}},
 		"it was frozen, and ends when it thaws": {func(h *check.History) {
 			h.Faults[0] = check.Fault{Kind: "freeze", Target: "a", Freezes: true, From: 30 * second, Till: 60 * second}
@@ -61,7 +67,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		}, []check.Kind{check.Outlived, check.Overlap}},
 		"two of one fence on a frozen machine": {func(h *check.History) {
 			h.Faults = append(h.Faults, check.Fault{Kind: "freeze", Target: "a", Freezes: true, From: 12 * second, Till: 19 * second})
-			h.Runs = append(h.Runs, check.Run{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 10 * second, Last: 20 * second})
+			h.Runs = append(h.Runs, check.Run{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 10 * second, Last: 20 * second, Found: stored})
 		}, []check.Kind{check.Overlap}},
 		"a fence goes backwards": {func(h *check.History) {
 			h.Runs[1].Fence, h.Claims[1].Fence = "4", 4
@@ -127,21 +133,21 @@ func TestEachFaultIsFound(t *testing.T) {
 				h.Claims = append(h.Claims, check.Claim{Profile: "p", Member: "b", Fence: 9 + i, From: (40 + 11*i) * second, Till: (51 + 11*i) * second})
 			}
 			h.Claims = append(h.Claims, check.Claim{Profile: "p", Member: "c", Fence: 20, From: 84 * second})
-			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "20", Revision: "1", Start: 85 * second, Last: 100 * second}
+			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "20", Revision: "1", Start: 85 * second, Last: 100 * second, Found: stored}
 			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "b", From: 39 * second, Till: 99 * second})
 		}, []check.Kind{check.Unserved}},
 		"one that is hit claims it": {func(h *check.History) {
 			h.Members = append(h.Members, "c")
 			h.Claims[1] = check.Claim{Profile: "p", Member: "b", Fence: 9, From: 40 * second, Till: 51 * second}
 			h.Claims = append(h.Claims, check.Claim{Profile: "p", Member: "c", Fence: 12, From: 51 * second})
-			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "12", Revision: "1", Start: 51 * second, Last: 100 * second}
+			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "12", Revision: "1", Start: 51 * second, Last: 100 * second, Found: stored}
 			h.Faults = append(h.Faults, check.Fault{Kind: "pause", Target: "b", From: 39 * second, Till: 99 * second})
 		}, nil},
 		"the second was hit too": {func(h *check.History) {
 			h.Members = append(h.Members, "c")
 			h.Claims[1] = check.Claim{Profile: "p", Member: "b", Fence: 9, From: 40 * second, Till: 51 * second}
 			h.Claims = append(h.Claims, check.Claim{Profile: "p", Member: "c", Fence: 12, From: 51 * second})
-			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "12", Revision: "1", Start: 52 * second, Last: 100 * second}
+			h.Runs[1] = check.Run{Profile: "p", Member: "c", Fence: "12", Revision: "1", Start: 52 * second, Last: 100 * second, Found: stored}
 			h.Faults = append(h.Faults, check.Fault{Kind: "kill", Target: "b", From: 41 * second, Till: 99 * second})
 		}, nil},
 		"an acknowledged change": {func(h *check.History) {
@@ -152,10 +158,48 @@ func TestEachFaultIsFound(t *testing.T) {
 		}, nil},
 		"a change that came undone": {func(h *check.History) {
 			h.Runs[1].Last = 60 * second
-			h.Runs = append(h.Runs, check.Run{Profile: "p", Member: "b", Fence: "9", Revision: "2", Start: 61 * second, Last: 70 * second},
-				check.Run{Profile: "p", Member: "b", Fence: "9", Revision: "1", Start: 71 * second, Last: 100 * second})
+			h.Runs = append(h.Runs, check.Run{Profile: "p", Member: "b", Fence: "9", Revision: "2", Start: 61 * second, Last: 70 * second, Found: stored},
+				check.Run{Profile: "p", Member: "b", Fence: "9", Revision: "1", Start: 71 * second, Last: 100 * second, Found: stored})
 			h.Changes = append(h.Changes, check.Change{Profile: "p", Revision: "2", Sent: 60 * second, Acked: 62 * second})
 		}, []check.Kind{check.NotApplied}},
+		"what was stored is not there": {func(h *check.History) {
+			h.Runs[1].Found = check.State{}
+		}, []check.Kind{check.Lost}},
+		"an older save is there": {func(h *check.History) {
+			h.Runs[1].Found = check.State{Fence: 5, At: 10 * second}
+		}, []check.Kind{check.Lost}},
+		"what an older claim has written later is there": {func(h *check.History) {
+			h.Runs[1].Found = check.State{Fence: 4, At: 28 * second}
+		}, []check.Kind{check.Lost}},
+		"what nobody wrote is there": {func(h *check.History) {
+			h.Runs[1].Found = check.Torn
+		}, []check.Kind{check.Lost}},
+		"more than was stored is there": {func(h *check.History) {
+			h.Runs[1].Found = check.State{Fence: 5, At: 29 * second}
+		}, nil},
+		"what was stored after the claim is not there": {func(h *check.History) {
+			h.Saves[1].Revision = 10
+			h.Runs[1].Found = check.State{Fence: 5, At: 10 * second}
+		}, nil},
+		"what was written just as it was stored is not there": {func(h *check.History) {
+			h.Runs[0].Kept[1] = 25*second - 1
+			h.Runs[1].Found = check.State{Fence: 5, At: 10 * second}
+		}, nil},
+		"what the one before had found is not there, and nothing was written since": {func(h *check.History) {
+			h.Runs[0].Kept, h.Runs[0].Found = nil, check.State{Fence: 3, At: second}
+			h.Runs[1].Found = check.State{}
+		}, []check.Kind{check.Lost}},
+		"what a gateway of the same claim has left is not there": {func(h *check.History) {
+			h.Runs[1].Last, h.Runs[1].Kept = 60*second, []int64{50 * second}
+			h.Runs = append(h.Runs, check.Run{Profile: "p", Member: "b", Fence: "9", Revision: "1", Start: 61 * second, Last: 100 * second, Found: stored})
+		}, []check.Kind{check.Lost}},
+		"what was written before the claim was given back is not there": {func(h *check.History) {
+			h.Claims[0].Returned = true
+		}, []check.Kind{check.Lost}},
+		"all that was written before the claim was given back is there": {func(h *check.History) {
+			h.Claims[0].Returned = true
+			h.Runs[1].Found = check.State{Fence: 5, At: 29 * second}
+		}, nil},
 		"a profile that was taken back, and runs": {func(h *check.History) {
 			h.Changes = append(h.Changes, check.Change{Profile: "p", Sent: 60 * second, Acked: 61 * second})
 		}, []check.Kind{check.NotApplied}},
@@ -225,11 +269,11 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := check.Run{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 7, Last: 9, Term: 9}
-	write("whole", check.Header(7, want)+"\n8 beat\n9 term\n12 be")
+	want := check.Run{Profile: "p", Member: "a", Fence: "5", Revision: "1", Start: 7, Last: 9, Term: 9, Found: check.State{Fence: 4, At: 6}, Kept: []int64{8}}
+	write("whole", check.Header(7, want)+"\n8 beat\n8 kept\n9 term\n12 be")
 	write("empty", "")
 	runs, err := check.Read(dir)
-	if err != nil || len(runs) != 1 || runs[0] != want {
+	if err != nil || len(runs) != 1 || !reflect.DeepEqual(runs[0], want) {
 		t.Errorf("read %+v, %v", runs, err)
 	}
 	for _, content := range []string{"8 beat\n", check.Header(7, want) + "\n6 beat\n", check.Header(7, want) + "\n8 sang\n", "7 start member=a\n"} {
@@ -237,5 +281,42 @@ func TestRead(t *testing.T) {
 		if runs, err := check.Read(dir); err == nil {
 			t.Errorf("%q is read as %+v", content, runs)
 		}
+	}
+}
+
+// TestState: a state is read as it was written, and what no gateway wrote is known.
+func TestState(t *testing.T) {
+	dir := t.TempDir()
+	if s, err := check.ReadState(dir); s != (check.State{}) || err != nil {
+		t.Errorf("where none is: %v, %v", s, err)
+	}
+	want := check.State{Fence: 5, At: 7}
+	if err := check.WriteState(dir, want); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := check.ReadState(dir); s != want || err != nil {
+		t.Errorf("%v, %v", s, err)
+	}
+	for _, content := range []string{"", "5 7", "5 7\nmore\n", "5\n", "x 7\n"} {
+		if err := os.WriteFile(filepath.Join(dir, "state"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := check.ReadState(dir); s != check.Torn || err != nil {
+			t.Errorf("%q is read as %v, %v", content, s, err)
+		}
+	}
+	if err := check.WriteState(filepath.Join(dir, "none"), want); err == nil {
+		t.Error("a state was written where no directory is")
+	}
+}
+
+// TestLosses: what another member's gateway had written after its last save.
+func TestLosses(t *testing.T) {
+	h := sound()
+	if got := check.Losses(h); !slices.Equal(got, []time.Duration{9 * time.Second}) {
+		t.Errorf("losses: %v", got)
+	}
+	if text := check.Summary(h, nil); !strings.Contains(text, "data was stored 2 times; 0 claims were given back; 1 claims began with another member's, which lacked the last 9.0 s in the median, at worst 9.0 s") {
+		t.Errorf("summary:\n%s", text)
 	}
 }

@@ -95,6 +95,17 @@ func Summary(h History, found []Finding) string {
 	if m, ok := Margin(h); ok {
 		fmt.Fprintf(&b, "the last gateway of a claim was gone %s before the next claim, or longer\n", m.Round(time.Millisecond))
 	}
+	returned := 0
+	for _, c := range h.Claims {
+		if c.Returned {
+			returned++
+		}
+	}
+	fmt.Fprintf(&b, "data was stored %d times; %d claims were given back", len(h.Saves), returned)
+	if lost := Losses(h); len(lost) > 0 {
+		fmt.Fprintf(&b, "; %d claims began with another member's, which lacked the last %.1f s in the median, at worst %.1f s", len(lost), lost[len(lost)/2].Seconds(), lost[len(lost)-1].Seconds())
+	}
+	b.WriteString("\n")
 	kinds := map[Kind]int{}
 	for _, f := range found {
 		kinds[f.Kind]++

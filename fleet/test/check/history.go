@@ -27,6 +27,7 @@ type History struct {
 	Faults  []Fault
 	Changes []Change
 	Outages []Outage
+	Saves   []Save
 	Till    int64 // when the recording ended
 }
 
@@ -39,6 +40,7 @@ type Claim struct {
 	Fence           int64 // the key's create revision
 	From            int64
 	Till            int64 // 0: it is there still
+	Returned        bool  // by whom it was, who must have stored all data before
 }
 
 // Fault is what was done to a member or to a node of etcd, until it was undone.
@@ -73,6 +75,7 @@ const (
 	FrozenOutlived Kind = "a gateway that outlived its claim, having been frozen"
 	Unserved       Kind = "a profile that nobody ran"
 	NotApplied     Kind = "an acknowledged change that never came about"
+	Lost           Kind = "stored data that a gateway did not find"
 )
 
 // Apart are the kinds that break no promise.
@@ -103,6 +106,7 @@ func Check(h History) []Finding {
 		all = append(all, h.claimed(runs)...)
 		all = append(all, h.unserved(profile, runs)...)
 		all = append(all, h.unapplied(profile, runs)...)
+		all = append(all, h.lost(runs)...)
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.From, b.From) })
 	return all

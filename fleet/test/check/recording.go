@@ -20,11 +20,13 @@ const Beat = 50 * time.Millisecond
 // CLOCK_BOOTTIME.
 type Run struct {
 	Profile, Member string
-	Fence           string // RLMINIT_FENCE; a number if it is right
-	Revision        string // which of the declared revisions it had
-	Start           int64  // its first record
-	Last            int64  // its last one: it ran at least until then
-	Term            int64  // when it was asked to end; 0 if it was not
+	Fence           string  // RLMINIT_FENCE; a number if it is right
+	Revision        string  // which of the declared revisions it had
+	Start           int64   // its first record
+	Last            int64   // its last one: it ran at least until then
+	Term            int64   // when it was asked to end; 0 if it was not
+	Found           State   // what was in its directory when it began
+	Kept            []int64 // when it wrote its state, in the order of time
 }
 
 // Now is CLOCK_BOOTTIME. It counts on while a machine sleeps, and nobody can set it.
@@ -38,7 +40,7 @@ func Now() int64 {
 
 // Header is the first line of a recording.
 func Header(at int64, r Run) string {
-	return fmt.Sprintf("%d start profile=%s member=%s fence=%s revision=%s", at, r.Profile, r.Member, r.Fence, r.Revision)
+	return fmt.Sprintf("%d start profile=%s member=%s fence=%s revision=%s found=%d/%d", at, r.Profile, r.Member, r.Fence, r.Revision, r.Found.Fence, r.Found.At)
 }
 
 // Write writes one line at once.
@@ -101,6 +103,8 @@ func parse(lines []string) (Run, error) {
 			if r.Term == 0 {
 				r.Term = at
 			}
+		case i > 0 && what == "kept":
+			r.Kept = append(r.Kept, at)
 		case i > 0 && (what == "beat" || what == "end"):
 		default:
 			return Run{}, fmt.Errorf("line %d: %q is no record", i+1, line)
@@ -122,6 +126,10 @@ func (r *Run) identify(fields []string) error {
 			r.Fence = value
 		case "revision":
 			r.Revision = value
+		case "found":
+			if _, err := fmt.Sscanf(value, "%d/%d", &r.Found.Fence, &r.Found.At); err != nil {
+				return fmt.Errorf("%q is no state", value)
+			}
 		default:
 			return fmt.Errorf("%q is no field of a recording", field)
 		}

@@ -75,7 +75,7 @@ func (c *changer) goOn(ctx context.Context) {
 			continue
 		}
 		which, to := name(c.luck.IntN(profiles)), c.w.Members[c.luck.IntN(len(c.w.Members))].Name
-		if _, err := c.fleet(ctx, "move", which, to, "--without-data", "--timeout", "30s"); err != nil {
+		if _, err := c.fleet(ctx, "move", which, to, "--timeout", "30s"); err != nil {
 			c.say("%s was not moved to %s: %v", which, to, err)
 		} else {
 			c.say("%s was moved to %s", which, to)

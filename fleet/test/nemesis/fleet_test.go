@@ -72,7 +72,7 @@ func TestNemesis(t *testing.T) {
 	time.Sleep(calm) // the fleet is left alone for as long as it may take to recover
 	till := check.Now()
 	stop()
-	claims, errs := watcher.Claims()
+	claims, saves, errs := watcher.Seen()
 	if err := errors.Join(errs...); err != nil {
 		t.Error(err)
 	}
@@ -82,7 +82,7 @@ func TestNemesis(t *testing.T) {
 	}
 	judge(t, check.History{
 		Members: nemesis.Names(w.Members), Nodes: nemesis.Names(w.Nodes), Lease: *lease, Slack: *slack,
-		Runs: runs, Claims: claims, Faults: faults, Changes: changes.all, Outages: outages(), Till: till,
+		Runs: runs, Claims: claims, Saves: saves, Faults: faults, Changes: changes.all, Outages: outages(), Till: till,
 	})
 }
 
@@ -136,8 +136,8 @@ func judge(t *testing.T, h check.History) {
 		}
 	}
 	switch {
-	case len(h.Runs) < profiles || len(h.Faults) == 0:
-		t.Errorf("%d gateways ran and %d faults were made: this has shown nothing", len(h.Runs), len(h.Faults))
+	case len(h.Runs) < profiles || len(h.Faults) == 0 || len(h.Saves) < profiles:
+		t.Errorf("%d gateways ran, %d faults were made, and data were stored %d times: this has shown nothing", len(h.Runs), len(h.Faults), len(h.Saves))
 	case *noDeadline && overlaps == 0:
 		t.Error("the deadlines are off, and no two gateways were found at once: this checker finds nothing")
 	case !*noDeadline && len(broken) > 0:

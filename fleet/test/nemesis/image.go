@@ -70,7 +70,6 @@ home: /data
 stop_timeout: 5s
 gateway:
   command: [recorder, /recordings]
-  user: auto
   isolation: none
 gateways:
   fleet:
@@ -89,6 +88,7 @@ func writeConfiguration(dir, member string, endpoints []string, spec Spec) error
 	fleet, err := json.Marshal(map[string]any{
 		"name": fleetName, "member": member, "lease": spec.Lease.String(),
 		"etcd": map[string]any{"endpoints": endpoints},
+		"data": map[string]any{"bucket": "file:///bucket", "every": "5s"},
 	})
 	if err != nil {
 		return fmt.Errorf("cannot configure %s: %w", member, err)

@@ -13,10 +13,12 @@ import (
 	"rlminit/fleet/test/check"
 )
 
-// Watcher sees the claims come and go in etcd, each of them, as soon as etcd says so.
+// Watcher sees the claims come and go in etcd, and data be named as current, each of them as
+// soon as etcd says so.
 type Watcher struct {
 	mu     sync.Mutex
 	claims []check.Claim
+	saves  []check.Save
 	errs   []error
 	done   chan struct{}
 }
@@ -40,7 +42,7 @@ func (s *Watcher) follow(ctx context.Context, client *clientv3.Client, next int6
 	// A node that has no leader ends the watch, and another one is asked.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	prefix := "/rlminit/" + fleetName + "/owners/"
+	prefix := "/rlminit/" + fleetName + "/"
 	for answer := range client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(next), clientv3.WithPrevKV()) {
 		at := check.Now()
 		if answer.CompactRevision != 0 {
@@ -48,7 +50,14 @@ func (s *Watcher) follow(ctx context.Context, client *clientv3.Client, next int6
 			return answer.CompactRevision
 		}
 		for _, e := range answer.Events {
-			s.see(at, strings.TrimPrefix(string(e.Kv.Key), prefix), e)
+			switch kind, profile, _ := strings.Cut(strings.TrimPrefix(string(e.Kv.Key), prefix), "/"); kind {
+			case "owners":
+				s.see(at, profile, e)
+			case "marks":
+				s.returned(profile, e)
+			case "data":
+				s.stored(profile, e)
+			}
 			next = e.Kv.ModRevision + 1
 		}
 		if answer.Err() != nil {
@@ -64,7 +73,38 @@ func (s *Watcher) follow(ctx context.Context, client *clientv3.Client, next int6
 	return next
 }
 
-// see takes down one event.
+// returned takes down that a claim was given back: then its mark goes with it.
+func (s *Watcher) returned(profile string, e *clientv3.Event) {
+	if e.Type != clientv3.EventTypeDelete || e.PrevKv == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.claims {
+		if c := &s.claims[i]; c.Profile == profile && c.Fence == e.PrevKv.ModRevision {
+			c.Returned = true
+		}
+	}
+}
+
+// stored takes down that data are current. The time at which it was begun to save them is one
+// of the members' clocks, which are this one.
+func (s *Watcher) stored(profile string, e *clientv3.Event) {
+	var m struct {
+		Fence int64
+		At    time.Time
+	}
+	err := json.Unmarshal(e.Kv.Value, &m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || m.Fence == 0 || m.At.IsZero() {
+		s.errs = append(s.errs, fmt.Errorf("the data of %s are named by %q, which is no manifest", profile, e.Kv.Value))
+		return
+	}
+	s.saves = append(s.saves, check.Save{Profile: profile, Fence: m.Fence, Revision: e.Kv.ModRevision, At: check.Now() - int64(time.Since(m.At))})
+}
+
+// see takes down one event of a claim.
 func (s *Watcher) see(at int64, profile string, e *clientv3.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,12 +132,12 @@ func (s *Watcher) fail(err error) {
 	s.errs = append(s.errs, err)
 }
 
-// Claims are those seen, and what went wrong with seeing them, once the watch has ended.
-func (s *Watcher) Claims() ([]check.Claim, []error) {
+// Seen is what was seen, and what went wrong with seeing it, once the watch has ended.
+func (s *Watcher) Seen() ([]check.Claim, []check.Save, []error) {
 	<-s.done
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.claims, s.errs
+	return s.claims, s.saves, s.errs
 }
 
 // Probe has etcd write a key five times a second until ctx is done, and returns then the times

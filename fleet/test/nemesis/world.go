@@ -33,6 +33,7 @@ type World struct {
 	Recordings     string // the directory that all gateways write to
 	Files          string // one that all members see as /exchange
 
+	bucket  string // where the profiles' data are stored
 	dir     string
 	image   string
 	network string
@@ -61,12 +62,13 @@ func New(ctx context.Context, dir string, spec Spec) (*World, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Recordings, w.Files = filepath.Join(dir, "recordings"), filepath.Join(dir, "exchange")
-	for _, d := range []string{w.Recordings, w.Files} {
-		if err := os.Mkdir(d, 0o777); err != nil {
-			return w, fmt.Errorf("cannot make a fleet: %w", err)
+	w.Recordings, w.Files, w.bucket = filepath.Join(dir, "recordings"), filepath.Join(dir, "exchange"), filepath.Join(dir, "bucket")
+	for _, d := range []string{w.Recordings, w.Files, w.bucket} {
+		err := os.Mkdir(d, 0o755)
+		if err == nil {
+			err = os.Chown(d, serviceUser, serviceUser)
 		}
-		if err := os.Chmod(d, 0o1777); err != nil { // each gateway has a user of its own
+		if err != nil {
 			return w, fmt.Errorf("cannot make a fleet: %w", err)
 		}
 	}
@@ -158,7 +160,7 @@ func (w *World) startMembers(spec Spec, subnet, pid string) error {
 			return err
 		}
 		if err := w.run(c, pid, "--tmpfs", "/run", "-v", c.volume+":/data", "-v", etc+":/etc/rlminit:ro",
-			"-v", w.Recordings+":/recordings", "-v", w.Files+":/exchange", "-e", "MEMBER="+c.Name, w.image); err != nil {
+			"-v", w.Recordings+":/recordings", "-v", w.Files+":/exchange", "-v", w.bucket+":/bucket", "-e", "MEMBER="+c.Name, w.image); err != nil {
 			return err
 		}
 	}

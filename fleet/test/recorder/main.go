@@ -1,6 +1,8 @@
 // Command recorder is the gateway of the fleet's tests. It does nothing but say
 // that it runs: into a file of its own, with the times of CLOCK_BOOTTIME, which all
-// containers of a machine share. So two that ran at once are seen to the beat.
+// containers of a machine share. So two that ran at once are seen to the beat. In its
+// working directory it keeps when it did so, and says what it found there when it began:
+// so data that was lost is seen.
 //
 //	recorder DIRECTORY
 //
@@ -13,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -26,6 +29,9 @@ func main() {
 	}
 }
 
+// keepEvery is how many beats pass between two states.
+const keepEvery = 4
+
 func record() error {
 	if len(os.Args) != 2 {
 		return fmt.Errorf("name the directory of the recordings: recorder DIRECTORY")
@@ -37,6 +43,10 @@ func record() error {
 		Profile: os.Getenv("PROFILE"), Member: os.Getenv("MEMBER"),
 		Fence: os.Getenv("RLMINIT_FENCE"), Revision: os.Getenv("REVISION"),
 	}
+	var err error
+	if run.Found, err = check.ReadState("."); err != nil {
+		return err
+	}
 	name := fmt.Sprintf("%s.%s.%s.%d", run.Profile, run.Member, run.Fence, now)
 	f, err := os.OpenFile(filepath.Join(os.Args[1], name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -46,12 +56,18 @@ func record() error {
 	if err := check.Write(f, check.Header(now, run)); err != nil {
 		return err
 	}
+	fence, _ := strconv.ParseInt(run.Fence, 10, 64) // 0: none, which the recording says
 	beat := time.NewTicker(check.Beat)
 	defer beat.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-beat.C:
-			err = check.Write(f, fmt.Sprintf("%d beat", check.Now()))
+			now, what := check.Now(), "beat"
+			// A disk that is full is no fault of the gateway's.
+			if n%keepEvery == 0 && check.WriteState(".", check.State{Fence: fence, At: now}) == nil {
+				what = "kept"
+			}
+			err = check.Write(f, fmt.Sprintf("%d %s", now, what))
 		case <-terminated:
 			if err = check.Write(f, fmt.Sprintf("%d term", check.Now())); err == nil && os.Getenv("STUBBORN") != "1" {
 				return check.Write(f, fmt.Sprintf("%d end", check.Now()))
