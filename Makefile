@@ -119,7 +119,7 @@ mutants: go ## breaks the core in one place after the other, and names the fault
 
 .PHONY: test-fleet
 test-fleet: go ## the fleet: its agent's exploration and the faults that it must find, real etcd, members in namespaces and in Docker; SHORT=-short: without an S3 server, FLEET=./agent: of that alone
-	cd fleet && $(GO) test $(SHORT) -timeout 60m $(or $(FLEET),./...)
+	@{ $(GO) test -C fleet $(SHORT) -timeout 60m -json $(or $(FLEET),./...) && echo "exit 0" || echo "exit $$?"; } | $(GO) run ./tests/cmd/testlog fleet -C fleet $(SHORT) -timeout 60m
 	$(if $(FLEET),,cd fleet/test/deploy && $(GO) test ./...) # a module of its own, as the etcd of the tests is
 
 .PHONY: test-docker
