@@ -4,9 +4,11 @@ package order
 type Decision struct {
 	// Held says whether it may start (Free), or how it is held. Edge leads to the
 	// service that holds it, if there is one. Cycle: by that edge it requires itself.
-	Held  Held
-	Edge  Edge
-	Cycle bool
+	// Behind: something that it comes after is on its way, whatever holds it more.
+	Held   Held
+	Edge   Edge
+	Cycle  bool
+	Behind bool
 
 	// If it has a Turn. Go: it may be given the command now. Otherwise Before is a
 	// service that must stop first, if that is what it waits for.
@@ -66,9 +68,9 @@ func weigh(g *Graph, facts []Fact, n Node) Decision {
 				held, cycle = Stuck, true
 			}
 		case e.Kind == Requires:
-			held = f.holds()
+			held, d.Behind = f.holds(), d.Behind || !f.settled()
 		case !f.settled() && g.orders(n, e):
-			held = OnWay
+			held, d.Behind = OnWay, true
 		}
 		if held > d.Held || cycle && !d.Cycle {
 			d.Held, d.Edge, d.Cycle = held, e, cycle

@@ -118,6 +118,27 @@ func TestEveryGraph(t *testing.T) {
 	tell(4)
 }
 
+// TestBehind: what lies behind a service that does not run is waited for, whatever holds that
+// one more; but not what lies behind a cycle of requires.
+func TestBehind(t *testing.T) {
+	const requires, after = 1, 3
+	for _, edges := range [][][3]uint8{
+		{{0, 1, after}, {1, 2, requires}, {2, 3, after}},
+		{{0, 1, after}, {1, 2, requires}, {1, 3, after}},
+		{{0, 1, after}, {1, 2, requires}, {2, 1, requires}, {2, 3, after}},
+		{{0, 1, after}, {1, 2, requires}, {2, 1, requires}, {1, 3, after}},
+	} {
+		var g graph
+		for _, e := range edges {
+			g.edges[e[0]][e[1]] = e[2]
+		}
+		w := exploreorder.NewWorld(4, g.edges, g.oneshot, exploreorder.Proper)
+		if _, _, err := exploreorder.Search(w, exploreorder.Mostly(4), exploreorder.NewShape()); err != nil {
+			t.Errorf("%v: %v", edges, err)
+		}
+	}
+}
+
 // row tells whether each of three services but the last has one edge, to the next.
 func row(g graph) bool {
 	into := [exploreorder.Most]int{}

@@ -72,7 +72,11 @@ type Fact struct {
 	Wanted bool
 
 	Turn Turn
-	Held Held // if it has no process: what would hold it, and so what comes after it
+
+	// If it has no process: how it would be held, and whether something that it comes after
+	// is on its way. What comes after it waits for that too.
+	Held   Held
+	Behind bool
 }
 
 // FactOf returns the part of a Fact that follows from the machine's state: Phase and
@@ -136,7 +140,7 @@ func (f Fact) up() bool {
 // settled tells whether services that want it, or come after it, may start. They come
 // after what a service without a process comes after, too.
 func (f Fact) settled() bool {
-	return f.holds() != OnWay && (f.Phase == Up || f.Held != OnWay)
+	return f.holds() != OnWay && (f.Phase == Up || !f.Behind)
 }
 
 // holds is how it holds a service that requires it. A oneshot that is done holds it as

@@ -156,8 +156,8 @@ func (s *Set) weighWaiting() {
 		if f.uses() || f.Turn != NoTurn {
 			continue
 		}
-		if held := weigh(&s.Graph, s.facts, n).Held; held != f.Held {
-			f.Held = held
+		if d := weigh(&s.Graph, s.facts, n); d.Held != f.Held || d.Behind != f.Behind {
+			f.Held, f.Behind = d.Held, d.Behind
 			s.touchNeighbours(n)
 		}
 	}
@@ -185,11 +185,11 @@ func (s *Set) Next() (Action, bool) {
 		} else {
 			t = NoTurn
 		}
-		s.decided[n] = d
+		s.decided[n], was.Behind = d, d.Behind // of which nobody is told
 		if d.Before != None && d.Before != was.Before {
 			s.behind[d.Before] = append(s.behind[d.Before], n)
 		}
-		s.facts[n].Held = d.Held
+		s.facts[n].Held, s.facts[n].Behind = d.Held, d.Behind
 		tell, give := Action{Node: n, Decision: d}, Action{Node: n, Turn: t, Decision: d}
 		switch {
 		case t == NoTurn && d == was && d.Held == Free:

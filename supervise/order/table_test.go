@@ -62,13 +62,15 @@ func table() string {
 	}
 	for _, phase := range order.Phases {
 		if phase == order.Waiting {
-			row("waiting, for what is on its way", order.Fact{Phase: phase, Held: order.OnWay})
+			row("waiting, for what is on its way", order.Fact{Phase: phase, Held: order.OnWay, Behind: true})
 			row("waiting, delayed", order.Fact{Phase: phase, Held: order.Delayed})
 			row("waiting, stuck", order.Fact{Phase: phase, Held: order.Stuck})
+			row("waiting, stuck, and comes after what is on its way", order.Fact{Phase: phase, Held: order.Stuck, Behind: true})
 			continue
 		}
 		row(phase.String(), order.Fact{Phase: phase})
 	}
+	row("down, and comes after what is on its way", order.Fact{Phase: order.Down, Held: order.OnWay, Behind: true})
 	for _, turn := range []order.Turn{order.Along, order.Restart, order.Stop, order.Remove} {
 		row("up, turn "+turn.String(), order.Fact{Phase: order.Up, Turn: turn})
 	}

@@ -51,7 +51,8 @@ func (w *World) unsettled(s *State, n, at order.Node, kind order.Kind, passed ui
 		u, k := &s[e.To], max(kind, e.Kind)
 		switch {
 		case w.excused(at, e) || passed>>e.To&1 == 1:
-		case waits(k, u) && !(at != n && w.needs[at][at] && w.needs[e.To][at]):
+		case at != n && w.needs[at][at] && w.needs[e.To][at]: // a cycle of requires, which never starts
+		case waits(k, u):
 			return fmt.Errorf("%c starts, and %s %c: %v", 'a'+n, k, 'a'+e.To, s)
 		case !live(u.Phase):
 			if err := w.unsettled(s, n, e.To, k, passed|1<<at); err != nil {

@@ -187,8 +187,9 @@ func (w *World) hold(s *State) {
 		changed = false
 		for i := range w.N {
 			if u := &s[i]; !live(u.Phase) && u.Turn == order.NoTurn {
-				if held := w.Rules.Decide(w, s, order.Node(i)).Held; held != u.Held {
-					u.Held, w.Facts[i].Held, changed = held, held, true
+				if d := w.Rules.Decide(w, s, order.Node(i)); d.Held != u.Held || d.Behind != u.Behind {
+					u.Held, u.Behind, changed = d.Held, d.Behind, true
+					w.Facts[i] = u.Fact
 				}
 			}
 		}
