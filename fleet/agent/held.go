@@ -33,7 +33,7 @@ type Held struct {
 	asked   int64   // when what the phase needs was asked for; 0: it is to be
 	again   int64   // not before then
 	gone    int64   // when PID 1 has ended whatever a start that was sent can have begun (R6)
-	ran     bool    // it has data that is not stored
+	starts  int     // that were sent, and not refused: there may be data that is not stored
 	saves   saves
 	trial   trial
 	steady  bool // the back-off was taken back
@@ -43,6 +43,7 @@ type Held struct {
 
 	release bool // the claim is to be given back; else it is gone already
 	restart bool // it is to be prepared anew once it is stopped
+	left    bool // an agent before had it, and whether it has run is not known
 	drained bool // it goes since the member is drained
 }
 
@@ -135,7 +136,7 @@ func (h *Held) found(a *Agent) {
 		h.lost(a)
 		return
 	}
-	h.profile, h.ran, h.gone, h.saves.at = a.view.Profiles[h.Name], true, a.quiet, a.now
+	h.profile, h.starts, h.gone, h.saves.at = a.view.Profiles[h.Name], 1, a.quiet, a.now
 	if r := a.view.Reports[h.Name]; r.Fence == h.Fence {
 		if h.saves.trouble = r.Trouble; r.Doing == "" && r.Declared != h.profile.Revision {
 			h.profile = Profile{Revision: r.Declared} // it was declared anew meanwhile
@@ -177,13 +178,14 @@ func (h *Held) answer(a *Agent, in Input) {
 func (h *Held) started(a *Agent, in Input) {
 	switch in.Outcome {
 	case OK:
-		h.ran, h.saves.at, h.steady, h.trial = true, a.now, false, trial{}
+		h.saves.at, h.steady, h.trial = a.now, false, trial{}
 		h.to(a, Running)
 		h.report(a)
 		h.moved(a)
 	case Late, Lost:
 		h.later(a, retry)
 	case Refused:
+		h.starts--
 		a.fail(h, in.Text)
 	}
 }
@@ -234,10 +236,11 @@ func (h *Held) moved(a *Agent) {
 }
 
 // stays tells whether somebody has sent it back to this member before it was released. Its
-// data need not be stored then: it is here.
+// data need not be stored then: it is here. What an agent before has left is not started: a
+// release of it may be under way.
 func (h *Held) stays(a *Agent) bool {
 	p, declared := a.view.Profiles[h.Name]
-	return declared && !p.Stopped && !a.leaving && !h.drained && a.view.Moves[h.Name].To == a.config.Member && a.view.takes(a.config.Member, h.Name)
+	return declared && !p.Stopped && !a.leaving && !h.drained && !h.left && a.view.Moves[h.Name].To == a.config.Member && a.view.takes(a.config.Member, h.Name)
 }
 
 // stopped goes on, since the box has said that nothing is left.
@@ -248,7 +251,7 @@ func (h *Held) stopped(a *Agent) {
 		h.to(a, Preparing)
 	case !h.release:
 		h.drop(a)
-	case h.ran:
+	case h.starts > 0 || h.left:
 		h.to(a, Saving)
 	default:
 		h.to(a, Releasing)
@@ -285,7 +288,7 @@ func (h *Held) ask(a *Agent) {
 	switch h.Phase {
 	case Preparing:
 		h.profile = a.view.Profiles[h.Name]
-		e.Kind, e.Profile, e.Restore, e.Lease = Prepare, h.profile, !h.ran, a.session.lease
+		e.Kind, e.Profile, e.Restore, e.Lease = Prepare, h.profile, h.starts == 0, a.session.lease
 	case Starting:
 		e.Kind, e.At = Start, a.session.deadline(a)
 		if a.now >= e.At {
@@ -293,19 +296,21 @@ func (h *Held) ask(a *Agent) {
 			return
 		}
 		h.gone = max(h.gone, e.At+a.config.Stop)
+		h.starts++
 	case Stopping:
 		e.Kind = Stop
-	case Saving:
-		if h.saves.busy {
-			return
-		}
-		e.Kind = Save
-	case Releasing:
-		if a.now <= h.gone { // (R6)
+	case Saving, Releasing:
+		switch {
+		case a.now <= h.gone: // (R6)
 			h.wakeAt = h.gone + 1
 			return
+		case h.Phase == Releasing:
+			e.Kind = Release
+		case h.saves.busy:
+			return
+		default:
+			e.Kind, e.Unsure = Save, h.left
 		}
-		e.Kind = Release
 	}
 	h.asked = a.now
 	a.do(e)

@@ -96,7 +96,7 @@ const (
 	Start                     // Name, Fence, At: answered by Started
 	Extend                    // Deadlines: answered by Extended
 	Stop                      // Name, Fence: until nothing is left; answered by Stopped
-	Save                      // Name, Fence: answered by Saved
+	Save                      // Name, Fence, Unsure: answered by Saved
 	Fail                      // Name, Count, Text: record the back-off; not answered
 	Recover                   // Name: it runs, and the back-off is over; not answered
 	Moved                     // Name, Revision: the move is done; not answered
@@ -116,6 +116,7 @@ type Effect struct {
 	Revision  int64
 	Profile   Profile
 	Restore   bool
+	Unsure    bool // whether anything ran under the claim is not known
 	Deadlines []Deadline
 	Text      string
 }

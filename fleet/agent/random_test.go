@@ -81,7 +81,7 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 	t.Logf("%d lives: %v", to-from+1, counts)
-	for _, k := range []string{"deadline", "expired", "evicted", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "old leader", "crashed"} {
+	for _, k := range []string{"deadline", "expired", "evicted", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "old leader", "crashed", "restored", "stored", "stored late"} {
 		if *seed == 0 && counts[k] == 0 {
 			t.Errorf("never in all the lives: %s", k)
 		}
@@ -100,6 +100,8 @@ func TestBrokenWorlds(t *testing.T) {
 		"sent is when the answer came":      {sentLate: true},
 		"a release takes any fence":         {releaseAny: true},
 		"clocks are 10 % slow":              {drift: true},
+		"a save that comes late counts":     {putAny: true},
+		"a restore leaves what is there":    {restoreNot: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for s := uint64(1); s <= 20_000; s++ {

@@ -15,12 +15,13 @@ var states = flag.Int("states", 60_000, "how many states of each small fleet are
 func (w *world) clone() *world {
 	c := *w
 	c.leases, c.owners, c.marks, c.members, c.counts = maps.Clone(w.leases), maps.Clone(w.owners), maps.Clone(w.marks), maps.Clone(w.members), map[string]int{}
+	c.stored, c.puts = maps.Clone(w.stored), slices.Clone(w.puts)
 	c.log = slices.Clip(w.log)
 	c.requests, c.late = slices.Clone(w.requests), slices.Clone(w.late)
 	c.nodes = nil
 	for _, n := range w.nodes {
 		m := *n
-		m.agent, m.runs, m.answers = n.agent.clone(), maps.Clone(n.runs), slices.Clone(n.answers)
+		m.agent, m.runs, m.dirs, m.answers = n.agent.clone(), maps.Clone(n.runs), maps.Clone(n.dirs), slices.Clone(n.answers)
 		c.nodes = append(c.nodes, &m)
 	}
 	return &c
@@ -47,13 +48,13 @@ func (a *Agent) clone() *Agent {
 // are not the same: what a search loses by that it loses in depth alone.
 func (w *world) sum() uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, w.t, w.revision, w.leases, w.owners, w.marks, w.members, len(w.log))
+	fmt.Fprint(h, w.t, w.revision, w.leases, w.owners, w.marks, w.members, w.stored, w.puts, len(w.log))
 	for _, q := range w.requests {
 		fmt.Fprint(h, q.node, q.life, q.sent, q.effect)
 	}
 	for _, n := range w.nodes {
 		a := n.agent
-		fmt.Fprint(h, n.life, n.heard, n.runs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.failed, a.floor, a.late)
+		fmt.Fprint(h, n.life, n.heard, n.runs, n.dirs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.failed, a.floor, a.late)
 		for _, name := range sorted(a.held) {
 			fmt.Fprint(h, *a.held[name])
 		}

@@ -17,6 +17,9 @@ import (
 //     or never; an answer may be lost.
 //   - PID 1 ends a gateway as late as it may.
 //   - The clocks of boxes run at rates that differ by 1 %.
+//
+// A gateway writes into its directory when it starts and as time passes; of saves and restores
+// the world knows what package keep promises.
 type world struct {
 	t        int64
 	revision int64
@@ -29,10 +32,42 @@ type world struct {
 	nodes    []*node
 	requests []request
 	late     []answer
+	stored   map[string]stored
+	puts     []put // of what is to be current, which may come late
+	writes   int64
+	saves    int
 	rules    rules
 	calm     int // the higher the fewer faults
 	counts   map[string]int
 	failure  string
+}
+
+// content is what somebody has written into a profile's directory: under which fence, and the
+// how manieth time.
+type content struct{ fence, n int64 }
+
+func (c content) less(than content) bool {
+	return c.fence < than.fence || c.fence == than.fence && c.n < than.n
+}
+
+// stored is what etcd names as the current data of a profile.
+type stored struct {
+	content
+	by       int64 // the fence of who saved
+	revision int64
+}
+
+// put is a request to name data as current.
+type put struct {
+	name string
+	base int64 // the revision of what was current when the save began
+	what stored
+}
+
+// directory is a profile's at one node.
+type directory struct {
+	mark int64 // the fence under which it was used last
+	has  content
 }
 
 type lease struct {
@@ -47,6 +82,7 @@ type node struct {
 	life    int // of the agent
 	heard   int // of the log
 	runs    map[string]run
+	dirs    map[string]directory
 	memory  session // what the agent has left for the next one
 	out     bool    // etcd cannot be reached
 	frozen  bool    // the agent's process does not run
@@ -80,6 +116,8 @@ type rules struct {
 	markAny    bool // a claim does not compare the mark
 	sentLate   bool // a keep-alive is taken as sent when its answer comes
 	releaseAny bool // a release does not compare the fence
+	putAny     bool // what names data as current does not compare what was
+	restoreNot bool // a restore leaves what is there
 	drift      bool // clocks that are 10 % slow
 }
 
@@ -91,12 +129,12 @@ const (
 var names = []string{"alice", "bob"}
 
 func newWorld(members, profiles int, r rules) *world {
-	w := &world{leases: map[int64]lease{}, owners: map[string]Owner{}, marks: map[string]int64{}, members: map[string]int64{}, rules: r, counts: map[string]int{}, revision: 1}
+	w := &world{leases: map[int64]lease{}, owners: map[string]Owner{}, stored: map[string]stored{}, marks: map[string]int64{}, members: map[string]int64{}, rules: r, counts: map[string]int{}, revision: 1}
 	for _, name := range names[:profiles] {
 		w.put(Change{Name: name, Value: &Profile{Revision: w.revision + 1}})
 	}
 	for i := range members {
-		n := &node{name: fmt.Sprintf("m%d", i), rate: 995 + 5*(int64(i)%3), runs: map[string]run{}}
+		n := &node{name: fmt.Sprintf("m%d", i), rate: 995 + 5*(int64(i)%3), runs: map[string]run{}, dirs: map[string]directory{}}
 		if r.drift {
 			n.rate = 900 + 100*(int64(i)%2)
 		}
@@ -182,10 +220,70 @@ func (w *world) pass(by int64) {
 			if !w.rules.noDeadline && w.local(n) > r.at+second {
 				delete(n.runs, name)
 				w.counts["deadline"]++
+			} else if !r.ended {
+				w.write(n, name, r.fence)
 			}
 		}
 	}
 	w.check()
+}
+
+// write is a gateway's.
+func (w *world) write(n *node, name string, fence int64) {
+	w.writes++
+	d := n.dirs[name]
+	d.has = content{fence, w.writes}
+	n.dirs[name] = d
+}
+
+// restore puts what is stored in place, if it is newer than what was used there last.
+func (w *world) restore(n *node, e Effect) (failed bool) {
+	d, s := n.dirs[e.Name], w.stored[e.Name]
+	if d.mark > e.Fence {
+		return true
+	}
+	if d.mark < s.by && !w.rules.restoreNot {
+		w.counts["restored"]++
+		d.has = s.content
+	}
+	d.mark = e.Fence
+	n.dirs[e.Name] = d
+	return false
+}
+
+// save stores what is there. Each fourth request of it to etcd is a late one.
+func (w *world) save(n *node, e Effect) (failed bool) {
+	d := n.dirs[e.Name]
+	switch {
+	case d.mark > e.Fence:
+		return true
+	case d.mark < e.Fence && e.Unsure:
+		return false
+	}
+	d.mark = e.Fence
+	n.dirs[e.Name] = d
+	p := put{e.Name, w.stored[e.Name].revision, stored{content: d.has, by: e.Fence}}
+	if w.saves++; w.saves%4 == 0 {
+		w.puts = append(w.puts, p)
+		return true
+	}
+	return !w.name(p)
+}
+
+// name names data as current. What was stored once must not be lost again.
+func (w *world) name(p put) bool {
+	have := w.stored[p.name]
+	if w.owners[p.name].Fence != p.what.by || have.revision != p.base && !w.rules.putAny {
+		return false
+	}
+	if p.what.less(have.content) && w.failure == "" {
+		w.failure = fmt.Sprintf("at %d: of %s %+v is current, and what was before is %+v", w.t/unit, p.name, p.what, have)
+	}
+	w.revision++
+	p.what.revision = w.revision
+	w.stored[p.name] = p.what
+	w.counts["stored"]++
+	return true
 }
 
 // expire removes a lease that has ended, with its keys.
@@ -230,11 +328,11 @@ func (w *world) carryOut(r request) (in Input, answered bool) {
 		in.Kind = Surveyed
 		in.Runs, in.Sent = n.survey(w), r.sent
 	case Prepare:
-		in.Kind = Prepared
+		in.Kind, in.Failed = Prepared, r.life == n.life && e.Restore && w.restore(n, e)
 	case Try:
 		in.Kind, in.Revision, in.Failed = Tried, e.Revision, e.Revision%5 == 0
 	case Save:
-		in.Kind = Saved
+		in.Kind, in.Failed = Saved, r.life != n.life || w.save(n, e)
 	case Start:
 		in.Kind, in.Outcome = Started, w.start(n, e)
 	case Extend:
@@ -267,6 +365,10 @@ func (w *world) start(n *node, e Effect) Outcome {
 		return Refused
 	}
 	w.counts["started"]++
+	if has := n.dirs[e.Name].has; has.less(w.stored[e.Name].content) && w.failure == "" {
+		w.failure = fmt.Sprintf("at %d: %s starts %s with %+v, and %+v is stored", w.t/unit, n.name, e.Name, has, w.stored[e.Name])
+	}
+	w.write(n, e.Name, e.Fence)
 	n.runs[e.Name] = run{fence: e.Fence, at: max(e.At, n.runs[e.Name].at)}
 	return OK
 }
@@ -329,6 +431,9 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 			w.put(Change{Name: e.Name, Gone: true, Value: (*Mark)(nil)})
 			w.put(Change{Name: e.Name, Gone: true, Value: (*Owner)(nil)})
 			w.counts["released"]++
+			if has := n.dirs[e.Name].has; has.fence == e.Fence && w.stored[e.Name].less(has) && w.failure == "" {
+				w.failure = fmt.Sprintf("at %d: %s gives %s back with %+v, and %+v is stored", w.t/unit, n.name, e.Name, has, w.stored[e.Name])
+			}
 		}
 		in.Kind = Released
 	}
@@ -361,10 +466,8 @@ func unknown(e Effect) (in Input, said bool) {
 		in.Kind, in.Outcome = Started, Lost
 	case Stop:
 		in.Kind = Stopped
-	case Save:
-		in.Kind = Saved
 	default:
-		return in, false // asked again until it is answered
+		return in, false // asked again until it is answered, or what the agent does itself: once, with one answer
 	}
 	return in, true
 }
@@ -385,6 +488,13 @@ func (w *world) act(r *rand.Rand, faults bool) {
 		late := w.late[at]
 		w.late = slices.Delete(w.late, at, at+1)
 		w.answer(late.to, late.in)
+	case k < 28 && len(w.puts) > 0:
+		at := r.IntN(len(w.puts))
+		late := w.puts[at]
+		w.puts = slices.Delete(w.puts, at, at+1)
+		if w.name(late) {
+			w.counts["stored late"]++
+		}
 	case k < 62 && len(w.requests) > 0:
 		w.deliver(r, faults)
 	case k < 72:
@@ -416,8 +526,10 @@ func (w *world) deliver(r *rand.Rand, faults bool) {
 		chance = 19
 	}
 	_, said := unknown(q.effect)
+	own := q.effect.Kind == Save || q.effect.Kind == Prepare
 	switch {
 	case !reaches(q.effect.Kind) && w.nodes[q.node].mute:
+	case own && w.nodes[q.node].frozen:
 	case reaches(q.effect.Kind) && w.nodes[q.node].out, chance == 0 && said:
 		if r.IntN(2) == 0 { // else it may come through yet
 			w.requests = slices.Delete(w.requests, at, at+1)
@@ -428,7 +540,7 @@ func (w *world) deliver(r *rand.Rand, faults bool) {
 		w.carryOut(q)
 		w.unanswered(q)
 	default:
-		if chance != 2 { // else it is carried out a second time later
+		if chance != 2 || own { // else it is carried out a second time later
 			w.requests = slices.Delete(w.requests, at, at+1)
 		}
 		if in, answered := w.carryOut(q); !answered {

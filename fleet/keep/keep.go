@@ -31,8 +31,9 @@ type Keeper struct {
 	Store  *store.Store
 	Client *control.Client
 
-	mu   sync.Mutex
-	last int // the number of the latest save
+	mu    sync.Mutex
+	last  int                    // the number of the latest save
+	locks map[string]*sync.Mutex // by profile: one directory is written or read by one at a time
 }
 
 // markName is the file that says whose the data is.
@@ -48,7 +49,8 @@ type mark struct {
 // a claim that is as new. It returns how many bytes it has read of the bucket. The gateway
 // does not run. told is told how much of how much has been read.
 func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told func(done, all int64)) (bytes int64, err error) {
-	text, err := k.Store.Manifest(ctx, name)
+	defer k.alone(name)()
+	text, _, err := k.Store.Manifest(ctx, name)
 	if err != nil {
 		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
 	}
@@ -59,12 +61,15 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told fun
 	case err != nil:
 		return 0, err
 	}
+	have, err := readMark(dir)
+	if err == nil {
+		err = k.over(have, fence)
+	}
+	if err != nil {
+		return 0, err
+	}
 	if text != "" {
 		m, err := data.ParseManifest([]byte(text))
-		if err != nil {
-			return 0, err
-		}
-		have, err := readMark(dir)
 		if err != nil {
 			return 0, err
 		}
@@ -82,16 +87,32 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told fun
 }
 
 // Save saves the data of a profile, and has etcd name it as the current one, if the claim
-// is still there. It returns how many bytes it has written into the bucket.
-func (k *Keeper) Save(ctx context.Context, name string, fence int64) (bytes int64, err error) {
+// is still there. It returns how many bytes it has written into the bucket. unsure: whether
+// anything ran under the claim is not known; then only what Restore has put in place under it
+// is saved, for what else lies there may be old.
+func (k *Keeper) Save(ctx context.Context, name string, fence int64, unsure bool) (bytes int64, err error) {
+	defer k.alone(name)()
+	is, have := mark{k.Store.Cluster(), fence}, mark{}
 	dir, err := k.dir(ctx, name)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		have, err = readMark(dir)
 	}
-	if have, err := readMark(dir); err != nil || have.Fence != fence || have.Cluster != k.Store.Cluster() {
-		if err := writeMark(dir, mark{k.Store.Cluster(), fence}); err != nil {
+	if err == nil {
+		err = k.over(have, fence)
+	}
+	switch {
+	case unsure && have != is && (err == nil || isNone(err)):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case have != is:
+		if err := writeMark(dir, is); err != nil {
 			return 0, err
 		}
+	}
+	_, base, err := k.Store.Manifest(ctx, name)
+	if err != nil {
+		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
 	}
 	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()})
 	if err != nil {
@@ -101,17 +122,47 @@ func (k *Keeper) Save(ctx context.Context, name string, fence int64) (bytes int6
 	if err != nil {
 		return 0, err
 	}
-	ok, err := k.Store.SetManifest(ctx, name, fence, string(text))
+	ok, err := k.Store.SetManifest(ctx, name, fence, base, string(text))
 	switch {
 	case err != nil:
 		return 0, err
 	case !ok:
-		return 0, errors.New("its claim is gone")
+		return 0, errors.New("its claim is gone, or an earlier save of it was slow")
 	}
 	if err := k.Data.Collect(ctx, name, m); err != nil {
 		return 0, fmt.Errorf("its data is saved, and what is older cannot be dropped: %w", err)
 	}
 	return m.Stored, nil
+}
+
+// alone waits until nobody else saves or restores a profile, and has others wait until what it
+// returns is called. A transfer of a claim that is lost goes on for a while.
+func (k *Keeper) alone(name string) (done func()) {
+	k.mu.Lock()
+	if k.locks == nil {
+		k.locks = map[string]*sync.Mutex{}
+	}
+	if k.locks[name] == nil {
+		k.locks[name] = new(sync.Mutex)
+	}
+	l := k.locks[name]
+	k.mu.Unlock()
+	l.Lock()
+	return l.Unlock
+}
+
+// over says that a later claim than that of fence has used the directory.
+func (k *Keeper) over(have mark, fence int64) error {
+	if have.Cluster == k.Store.Cluster() && have.Fence > fence {
+		return errors.New("its claim is over: a later one has used its directory")
+	}
+	return nil
+}
+
+// isNone tells whether an error says that no directory is there which the agent could have used.
+func isNone(err error) bool {
+	problem, foreign := (*control.Problem)(nil), (*foreign)(nil)
+	return errors.As(err, &foreign) || errors.As(err, &problem) && problem.Type == "urn:rlminit:"+control.KindNoSuchName
 }
 
 // next numbers the saves, over restarts of the agent too.

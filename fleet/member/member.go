@@ -36,7 +36,9 @@ type Data interface {
 	// is there. It returns how many bytes were read; 0: nothing was to be restored. told is
 	// told how much of how much has been read.
 	Restore(ctx context.Context, name string, fence int64, told func(done, all int64)) (bytes int64, err error)
-	Save(ctx context.Context, name string, fence int64) (bytes int64, err error)
+	// Save stores it, and has etcd name it as current. unsure: whether anything ran under the
+	// claim is not known; then only what was put in place under it is stored.
+	Save(ctx context.Context, name string, fence int64, unsure bool) (bytes int64, err error)
 }
 
 // Config is all that a member needs.
@@ -348,7 +350,7 @@ func (m *Member) askBox(ctx context.Context, e agent.Effect, in *agent.Input) bo
 	case agent.Save:
 		in.Kind = agent.Saved
 		if m.Data != nil {
-			if err = m.transfer(&m.counts.Saves, func() (int64, error) { return m.Data.Save(ctx, e.Name, e.Fence) }); err != nil {
+			if err = m.transfer(&m.counts.Saves, func() (int64, error) { return m.Data.Save(ctx, e.Name, e.Fence, e.Unsure) }); err != nil {
 				in.Failed, in.Text = true, err.Error()
 			}
 		}

@@ -99,7 +99,7 @@ func (stored) Restore(context.Context, string, int64, func(int64, int64)) (int64
 	return 0, nil
 }
 
-func (stored) Save(_ context.Context, name string, _ int64) (int64, error) {
+func (stored) Save(_ context.Context, name string, _ int64, _ bool) (int64, error) {
 	if name == "bad" {
 		return 0, errors.New("the bucket is away")
 	}
@@ -239,7 +239,7 @@ func TestTransfers(t *testing.T) {
 	m := &Member{}
 	for name, want := range map[string]status.Transfers{"good": {Done: 1, Bytes: 1000}, "bad": {Failed: 1}} {
 		m.counts.Saves = status.Transfers{}
-		err := m.transfer(&m.counts.Saves, func() (int64, error) { return stored{}.Save(t.Context(), name, 0) })
+		err := m.transfer(&m.counts.Saves, func() (int64, error) { return stored{}.Save(t.Context(), name, 0, false) })
 		got := m.counts.Saves
 		if (err != nil) != (want.Failed > 0) || got.Done != want.Done || got.Failed != want.Failed || got.Bytes != want.Bytes || got.Last.IsZero() != (want.Done == 0) {
 			t.Errorf("%s: %+v, %v", name, got, err)

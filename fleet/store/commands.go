@@ -99,23 +99,25 @@ func (s *Store) Undrain(ctx context.Context, member string) error {
 	return s.remove(ctx, drains+member)
 }
 
-// Manifest is that of the current data of a profile; "": there is none.
-func (s *Store) Manifest(ctx context.Context, name string) (text string, err error) {
+// Manifest is that of the current data of a profile, and since which revision it is; "" and 0:
+// there is none.
+func (s *Store) Manifest(ctx context.Context, name string) (text string, revision int64, err error) {
 	ctx, over := s.begin(ctx, s.timeout)
 	defer over(&err)
 	r, err := s.client.Get(ctx, s.prefix+data+name)
 	if err != nil || len(r.Kvs) == 0 {
-		return "", err
+		return "", 0, err
 	}
-	return string(r.Kvs[0].Value), nil
+	return string(r.Kvs[0].Value), r.Kvs[0].ModRevision, nil
 }
 
-// SetManifest names the current data of a profile, if the claim still has this fence. It
-// returns false if it has not.
-func (s *Store) SetManifest(ctx context.Context, name string, fence int64, manifest string) (ok bool, err error) {
+// SetManifest names the current data of a profile, if the claim still has this fence, and what
+// was current is that of the revision base: a request that comes late takes nothing back. It
+// returns false if that is not so.
+func (s *Store) SetManifest(ctx context.Context, name string, fence, base int64, manifest string) (ok bool, err error) {
 	ctx, over := s.begin(ctx, s.timeout)
 	defer over(&err)
-	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.prefix+owners+name), "=", fence)).
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.prefix+owners+name), "=", fence), clientv3.Compare(clientv3.ModRevision(s.prefix+data+name), "=", base)).
 		Then(clientv3.OpPut(s.prefix+data+name, manifest)).Commit()
 	if err != nil {
 		return false, fmt.Errorf("cannot record the data of %s: %w", name, err)

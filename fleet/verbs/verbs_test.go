@@ -58,7 +58,7 @@ func (b *box) put(name string, fence int64) error {
 }
 
 // Save fails: nothing can be stored.
-func (b *box) Save(context.Context, string, int64) (int64, error) {
+func (b *box) Save(context.Context, string, int64, bool) (int64, error) {
 	return 0, errors.New("the bucket is away")
 }
 

@@ -26,10 +26,13 @@ var mutants = []struct{ rule, file, from, to string }{
 	{"R5: what was let go is never started again", "agent.go", "|| o.Fence <= a.over[name] {", "{"},
 	{"R5: nothing is released that was not stopped", "held.go", "	h.Why, h.release, h.restart = why, true, false\n	h.to(a, Stopping)", "	h.Why, h.release, h.restart = why, true, false\n	h.to(a, Releasing)"},
 	{"R5: a stop that nobody has answered stops nothing", "held.go", "		if in.Failed {\n			h.later(a, retry)\n			return\n		}\n		h.stopped(a)", "		h.stopped(a)"},
-	{"R6: a start may come late", "held.go", "if a.now <= h.gone {", "if false {"},
+	{"R6: a start may come late", "held.go", "case a.now <= h.gone:", "case false:"},
 	{"R6: and take effect until PID 1 has ended it", "held.go", "h.gone = max(h.gone, e.At+a.config.Stop)", "h.gone = max(h.gone, e.At)"},
-	{"R6: also one of the agent before", "agent.go", "h.gone = a.quiet", "h.gone = 0"},
+	{"R6: also one of the agent before", "agent.go", "h.gone, h.left = a.quiet, true", "h.gone, h.left = 0, true"},
 	{"R6: whose claims are not used again", "agent.go", "			h.give(a, \"it was not running when the agent began\")", "			h.look(a)"},
+	{"a claim of the agent before is given back with its data", "agent.go", "h.gone, h.left = a.quiet, true", "h.gone = a.quiet"},
+	{"and one whose start nobody has answered", "held.go", "		h.starts++\n	case Stopping:", "	case Stopping:"},
+	{"but not with data that was not put in place under it", "held.go", "e.Kind, e.Unsure = Save, h.left", "e.Kind = Save"},
 	{"R7: what runs is held only under a claim of the session", "held.go", "if a.session.lease == 0 || o.Lease != a.session.lease || o.Fence != h.Fence {", "if a.session.lease == 0 || o.Fence < 0 {"},
 }
 
