@@ -51,7 +51,7 @@ fleet a profile's files stay where it ran, so --without-data has to be given.`,
 			case undo:
 				return errors.Join(st.Undrain(cmd.Context(), d.Member), o.said(cmd, d, d.Member+" takes profiles again"))
 			}
-			if err := o.forbid(d.Left > 0, d.Member); err != nil {
+			if err := o.forbid(true, d.Member); err != nil {
 				return err
 			}
 			err := d.drain(cmd.Context(), st, v, limit, timeout, cmd.ErrOrStderr())
@@ -142,7 +142,7 @@ section fleet the profile's files stay where it ran, so --without-data has to be
 			case m.From == m.To && !pending && v.Runs(m.Profile):
 				return o.said(cmd, m, m.Profile+" runs at "+m.To+" already")
 			}
-			if err := o.forbid(m.From != m.To, cmp.Or(m.From, "where it was")); err != nil {
+			if err := o.forbid(m.From != m.To && m.From != "", m.From); err != nil {
 				return err
 			}
 			if err := carry(cmd.Context(), st, []moved{m}, timeout, "; it goes on"); err != nil {
@@ -170,15 +170,15 @@ the section fleet a profile's files stay where it ran, so --without-data has to 
 		Args: cobra.NoArgs,
 		RunE: o.asking(&timeout, func(cmd *cobra.Command, _ []string, st *store.Store, v *agent.View) error {
 			all := rebalanced(v, limit)
+			if err := o.forbid(len(all) > 0 && !dry, "their members"); err != nil {
+				return err
+			}
 			if err := o.write(cmd.OutOrStdout(), slices.Concat(append(all, []moved{})...), func(t *tabwriter.Writer) {
 				fmt.Fprintln(t, "PROFILE\tFROM\tTO")
 				for _, m := range slices.Concat(all...) {
 					fmt.Fprintf(t, "%s\t%s\t%s\n", m.Profile, m.From, m.To)
 				}
 			}); err != nil || dry {
-				return err
-			}
-			if err := o.forbid(len(all) > 0, "their members"); err != nil {
 				return err
 			}
 			for _, wave := range all {

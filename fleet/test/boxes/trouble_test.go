@@ -58,6 +58,7 @@ func TestTrouble(t *testing.T) {
 	}
 	first := f.why("p0")
 	other := map[string]string{"m0": "m1", "m1": "m0"}[first.Owner]
+	note := filepath.Join(f.boxes[first.Owner].dir, "data/profiles/p0/note")
 
 	// What rlminit refuses stops nothing.
 	if code := f.apply("version: 1\nprofiles:\n  p0: {kind: nonesuch}\n"); code != control.ExitUnhealthy {
@@ -85,10 +86,21 @@ func TestTrouble(t *testing.T) {
 	if stuck.State == "running" || !strings.Contains(stuck.Why, "its data cannot be stored") {
 		t.Errorf("while it cannot move: %+v", stuck)
 	}
+
+	// Nor is it given back without its data by an agent that begins meanwhile, when the box
+	// knows no more that it ran.
+	f.must(os.WriteFile(note, []byte("kept"), 0o600))
+	f.must(os.Chown(note, 1000, 1000))
+	<-time.After(lease) // until its last deadline has passed
+	f.inside(first.Owner, "signal", "KILL", "fleet")
+	f.says("the next agent cannot store it either", "its data cannot be stored at "+first.Owner, func() string { return f.why("p0").Why })
 	f.must(os.Remove(f.bucket))
 	f.must(os.Rename(hidden, f.bucket))
 	f.must(os.Chmod(f.bucket, 0o777))
 	f.eventually("it has moved", func(w map[string]string) bool { return w["p0"] == other })
+	if text, err := os.ReadFile(strings.Replace(note, "/"+first.Owner+"/", "/"+other+"/", 1)); err != nil || string(text) != "kept" {
+		t.Errorf("what the next agent has stored: %q, %v", text, err)
+	}
 	if why := f.why("p0").Why; strings.Contains(why, "stored") {
 		t.Errorf("it is stored again, and this is said: %s", why)
 	}
@@ -143,7 +155,7 @@ func TestOwnUsers(t *testing.T) {
 	note := func(member string) string { return filepath.Join(f.boxes[member].dir, "data/profiles/p0/note") }
 	f.does(control.ExitExists, "drain", from)
 	f.does(control.ExitExists, "move", "p0", other)
-	f.does(control.ExitDone, "drain", other) // which has none
+	f.does(control.ExitDone, "drain", other, "--without-data")
 	f.must(os.WriteFile(note(from), []byte("kept"), 0o600))
 	info, err := os.Stat(filepath.Dir(note(from)))
 	f.must(err)

@@ -174,6 +174,14 @@ func TestEachFaultIsFound(t *testing.T) {
 		"what nobody wrote is there": {func(h *check.History) {
 			h.Runs[1].Found = check.Torn
 		}, []check.Kind{check.Lost}},
+		"an older save is current again": {func(h *check.History) {
+			h.Saves = append(h.Saves, check.Save{Profile: "p", Fence: 5, Revision: 8, At: 15 * second})
+			h.Runs[1].Found = check.State{Fence: 5, At: 10 * second}
+		}, []check.Kind{check.Lost}},
+		"what was stored is hidden by a save of who ran nothing": {func(h *check.History) {
+			h.Saves = append(h.Saves, check.Save{Profile: "p", Fence: 7, Revision: 8, At: 35 * second})
+			h.Runs[1].Found = check.State{}
+		}, []check.Kind{check.Lost}},
 		"more than was stored is there": {func(h *check.History) {
 			h.Runs[1].Found = check.State{Fence: 5, At: 29 * second}
 		}, nil},

@@ -64,8 +64,9 @@ type Save struct {
 	At       int64 // it has what was written before
 }
 
-// sure is how exactly the beginning of a save is known, whose time is one of another clock.
-const sure = int64(20 * time.Millisecond)
+// Sure is how exactly the beginning of a save is known, whose time is one of another clock, and
+// what was written before it.
+const Sure = int64(20 * time.Millisecond)
 
 // lost finds gateways whose directory had less than what had been stored before their
 // claim, or less than what a gateway had left there of a claim that was given back or is the
@@ -81,7 +82,7 @@ func (h *History) lost(runs []Run) []Finding {
 			all = append(all, Finding{Lost, r.Profile, r.Start, r.Last, r.Member + " began with a state that nobody had written"})
 			continue
 		}
-		whence, least := "the save before its claim", h.stored(r.Profile, fence, runs)
+		whence, least := "a save before its claim", h.stored(r.Profile, fence, runs)
 		for _, before := range runs[:i] {
 			s := before.left(min(before.Last, r.Start))
 			switch same := before.Fence == r.Fence && before.Member == r.Member; {
@@ -109,20 +110,20 @@ func (h *History) returned(r Run) bool {
 	})
 }
 
-// stored is what the last save before a claim had at least.
+// stored is what the saves before a claim had at least: what one of them had, all later ones
+// must have.
 func (h *History) stored(profile string, fence int64, runs []Run) (least State) {
-	var last Save
-	for _, s := range h.Saves {
-		if s.Profile == profile && s.Revision < fence && s.Revision > last.Revision {
-			last = s
-		}
-	}
-	for _, r := range runs {
-		if f, ok := r.fence(); !ok || f != last.Fence || r.Start > last.At-sure {
+	for _, save := range h.Saves {
+		if save.Profile != profile || save.Revision >= fence {
 			continue
 		}
-		if s := r.left(last.At - sure); s.Compare(least) > 0 {
-			least = s
+		for _, r := range runs {
+			if f, ok := r.fence(); !ok || f != save.Fence || r.Start > save.At-Sure {
+				continue
+			}
+			if s := r.left(save.At - Sure); s.Compare(least) > 0 {
+				least = s
+			}
 		}
 	}
 	return least
@@ -137,16 +138,16 @@ func (r *Run) left(at int64) State {
 	return r.Found
 }
 
-// Losses are, for each claim whose first gateway began with what another claim's had
-// stored, how much of the writing before was not in it, shortest first.
+// Losses are, for each claim whose first gateway began at another member than the one before,
+// how much of what that one had found or written last was not there, shortest first.
 func Losses(h History) (all []time.Duration) {
 	for _, profile := range h.profiles() {
 		runs := h.runsOf(profile)
 		for i := 1; i < len(runs); i++ {
 			before, r := runs[i-1], runs[i]
 			last := before.left(before.Last)
-			if r.Fence != before.Fence && r.Member != before.Member && r.Found.Fence == last.Fence && last.Fence > 0 {
-				all = append(all, max(0, time.Duration(last.At-r.Found.At)))
+			if r.Fence != before.Fence && r.Member != before.Member && r.Found != Torn && last != (State{}) {
+				all = append(all, max(0, time.Duration(last.At-max(r.Found.At, runs[0].Start))))
 			}
 		}
 	}

@@ -64,8 +64,8 @@ func record() error {
 		case <-beat.C:
 			now, what := check.Now(), "beat"
 			// A disk that is full is no fault of the gateway's.
-			if n%keepEvery == 0 && check.WriteState(".", check.State{Fence: fence, At: now}) == nil {
-				what = "kept"
+			if n%keepEvery == 0 && check.WriteState(".", check.State{Fence: fence, At: now}) == nil && check.Now()-now < check.Sure/2 {
+				what = "kept" // and not long after now, or a save may have begun in between
 			}
 			err = check.Write(f, fmt.Sprintf("%d %s", now, what))
 		case <-terminated:
