@@ -60,7 +60,8 @@ type Config struct {
 	Release time.Duration
 }
 
-// parallel bounds what the box is asked at once.
+// parallel bounds how much the box is asked at once, and how many saves and restores there are
+// at once.
 const parallel = 32
 
 // Member is one that runs.
@@ -69,8 +70,8 @@ type Member struct {
 	agent  *agent.Agent
 	memory *memory
 	inputs chan agent.Input
-	box    chan struct{}  // a place for each request to the box
-	doing  sync.WaitGroup // effects that are carried out
+	places [3]chan struct{} // one for each request to the box, each restore, each save
+	doing  sync.WaitGroup   // effects that are carried out
 
 	asks     chan chan<- status.Snapshot // who asks what the member knows
 	revision int64
@@ -96,7 +97,7 @@ func Run(ctx context.Context, c Config) error {
 	defer memory.lock.Close()
 	m := &Member{
 		Config: c, agent: agent.New(c.Agent, nil), memory: memory,
-		inputs: make(chan agent.Input, 1024), box: make(chan struct{}, parallel),
+		inputs: make(chan agent.Input, 1024), places: [3]chan struct{}{make(chan struct{}, parallel), make(chan struct{}, parallel), make(chan struct{}, parallel)},
 		asks: make(chan chan<- status.Snapshot),
 	}
 	m.counts.Data = c.Data != nil
@@ -226,10 +227,19 @@ func (m *Member) answer(ctx context.Context, e agent.Effect) {
 	case agent.Revoke, agent.Evict, agent.Fail, agent.Recover, agent.Moved, agent.Report:
 		m.tellStore(ctx, e)
 		answered = false
-	default:
-		m.box <- struct{}{}
+	case agent.Extend: // which waits for nobody: a stop may take half a minute, and a save hours
 		answered = m.askBox(ctx, e, &in)
-		<-m.box
+	default:
+		place := m.places[0]
+		switch {
+		case e.Kind == agent.Save:
+			place = m.places[2]
+		case e.Restore:
+			place = m.places[1]
+		}
+		place <- struct{}{}
+		answered = m.askBox(ctx, e, &in)
+		<-place
 	}
 	if answered && ctx.Err() == nil {
 		m.send(ctx, in)

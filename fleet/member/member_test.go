@@ -137,7 +137,8 @@ type fleet struct {
 	poll    time.Duration
 	listen  map[string]string // of members, by name
 	data    Data
-	is      agent.Member // what members are that begin from now on
+	every   time.Duration // data is saved
+	is      agent.Member  // what members are that begin from now on
 }
 
 const lease = 4 * time.Second
@@ -189,7 +190,7 @@ func (f *fleet) run(name, dir string) {
 		st.Close()
 	})
 	c := Config{
-		Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second)}, Member: f.is, Dir: dir, Store: st,
+		Fleet: "f", Agent: agent.Config{Member: name, TTL: int64(f.lease), Settle: int64(time.Second), Every: int64(f.every)}, Member: f.is, Dir: dir, Store: st,
 		Box: f.boxes[name], Data: f.data, Log: log.New(out, name+": ", log.Ltime|log.Lmicroseconds), Poll: f.poll, Release: f.release, Listen: f.listen[name],
 	}
 	go func() {
@@ -414,4 +415,43 @@ func TestLostEtcd(t *testing.T) {
 	}
 	f.must(f.etcd.Nodes[0].Resume())
 	t.Logf("all run again after %s", f.eventually("all run again", n, nil))
+}
+
+// hanging is data that cannot be moved for a while.
+type hanging struct{ until <-chan time.Time }
+
+func (hanging) Restore(context.Context, string, int64, func(int64, int64)) (int64, error) {
+	return 0, nil
+}
+
+func (h hanging) Save(ctx context.Context, _ string, _ int64, _ bool) (int64, error) {
+	select {
+	case <-ctx.Done():
+	case <-h.until:
+	}
+	return 0, errors.New("the bucket is away")
+}
+
+// TestHangingTransfers has more data move than may at once, for longer than a lease: what runs
+// goes on, and what is declared meanwhile is started.
+func TestHangingTransfers(t *testing.T) {
+	f := newFleet(t, 1, 0)
+	f.data, f.every = hanging{time.After(time.Minute)}, time.Second
+	b := &pretended{name: "m0", all: f.all, runs: map[string]*gateway{}}
+	f.boxes["m0"] = b
+	f.run("m0", t.TempDir())
+	const n = parallel + 8
+	f.declare(n)
+	f.eventually("all run", n, nil)
+	before := fences(b)
+	f.extended(b, boottime()+int64(3*lease))
+	for name, fence := range fences(b) {
+		if before[name] != fence {
+			t.Errorf("%s has fence %d, and had %d", name, fence, before[name])
+		}
+	}
+	if ok, _, err := f.store.Declare(t.Context(), "later", "{}", 0); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	f.within("what was declared meanwhile runs too", 10*time.Second, n+1, nil)
 }
