@@ -34,6 +34,7 @@ type Held struct {
 	again   int64   // not before then
 	gone    int64   // when PID 1 has ended whatever a start that was sent can have begun (R6)
 	starts  int     // that were sent, and not refused: there may be data that is not stored
+	ran     bool    // it is known that it did
 	saves   saves
 	trial   trial
 	steady  bool // the back-off was taken back
@@ -136,7 +137,7 @@ func (h *Held) found(a *Agent) {
 		h.lost(a)
 		return
 	}
-	h.profile, h.starts, h.gone, h.saves.at = a.view.Profiles[h.Name], 1, a.quiet, a.now
+	h.profile, h.starts, h.ran, h.gone, h.saves.at = a.view.Profiles[h.Name], 1, true, a.quiet, a.now
 	if r := a.view.Reports[h.Name]; r.Fence == h.Fence {
 		if h.saves.trouble = r.Trouble; r.Doing == "" && r.Declared != h.profile.Revision {
 			h.profile = Profile{Revision: r.Declared} // it was declared anew meanwhile
@@ -178,7 +179,7 @@ func (h *Held) answer(a *Agent, in Input) {
 func (h *Held) started(a *Agent, in Input) {
 	switch in.Outcome {
 	case OK:
-		h.saves.at, h.steady, h.trial = a.now, false, trial{}
+		h.ran, h.saves.at, h.steady, h.trial = true, a.now, false, trial{}
 		h.to(a, Running)
 		h.report(a)
 		h.moved(a)
@@ -186,6 +187,8 @@ func (h *Held) started(a *Agent, in Input) {
 		h.later(a, retry)
 	case Refused:
 		h.starts--
+		a.fail(h, in.Text)
+	case Ended:
 		a.fail(h, in.Text)
 	}
 }
@@ -309,7 +312,7 @@ func (h *Held) ask(a *Agent) {
 		case h.saves.busy:
 			return
 		default:
-			e.Kind, e.Unsure = Save, h.left
+			e.Kind, e.Unsure = Save, !h.ran
 		}
 	}
 	h.asked = a.now

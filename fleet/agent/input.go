@@ -41,11 +41,13 @@ const (
 // Outcome is what came of a start.
 type Outcome uint8
 
-// The outcomes. Late: the deadline had passed. Lost: nobody knows.
+// The outcomes. Late: the deadline had passed. Refused: nothing has run. Ended: it may have run,
+// and does not any more. Lost: nobody knows.
 const (
 	OK Outcome = iota
 	Late
 	Refused
+	Ended
 	Lost
 )
 

@@ -81,7 +81,7 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 	t.Logf("%d lives: %v", to-from+1, counts)
-	for _, k := range []string{"deadline", "expired", "evicted", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "old leader", "crashed", "restored", "stored", "stored late"} {
+	for _, k := range []string{"deadline", "expired", "evicted", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "old leader", "crashed", "restored", "stored", "stored late", "ended at once"} {
 		if *seed == 0 && counts[k] == 0 {
 			t.Errorf("never in all the lives: %s", k)
 		}

@@ -369,6 +369,10 @@ func (w *world) start(n *node, e Effect) Outcome {
 		w.failure = fmt.Sprintf("at %d: %s starts %s with %+v, and %+v is stored", w.t/unit, n.name, e.Name, has, w.stored[e.Name])
 	}
 	w.write(n, e.Name, e.Fence)
+	if w.writes%16 == 0 { // and ends at once
+		w.counts["ended at once"]++
+		return Ended
+	}
 	n.runs[e.Name] = run{fence: e.Fence, at: max(e.At, n.runs[e.Name].at)}
 	return OK
 }

@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,10 +32,18 @@ type Keeper struct {
 	Data   *data.Store
 	Store  *store.Store
 	Client *control.Client
+	Log    *log.Logger
 
-	mu    sync.Mutex
-	last  int                    // the number of the latest save
-	locks map[string]*sync.Mutex // by profile: one directory is written or read by one at a time
+	mu        sync.Mutex
+	last      int                  // the number of the latest save
+	transfers map[string]*transfer // the latest of each profile
+}
+
+// transfer is a save or a restore.
+type transfer struct {
+	fence  int64
+	cancel func()
+	done   chan struct{}
 }
 
 // markName is the file that says whose the data is.
@@ -49,7 +59,11 @@ type mark struct {
 // a claim that is as new. It returns how many bytes it has read of the bucket. The gateway
 // does not run. told is told how much of how much has been read.
 func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told func(done, all int64)) (bytes int64, err error) {
-	defer k.alone(name)()
+	ctx, done, err := k.begin(ctx, name, fence)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
 	text, _, err := k.Store.Manifest(ctx, name)
 	if err != nil {
 		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
@@ -61,15 +75,12 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told fun
 	case err != nil:
 		return 0, err
 	}
-	have, err := readMark(dir)
-	if err == nil {
-		err = k.over(have, fence)
-	}
-	if err != nil {
-		return 0, err
-	}
 	if text != "" {
 		m, err := data.ParseManifest([]byte(text))
+		if err != nil {
+			return 0, err
+		}
+		have, err := readMark(dir)
 		if err != nil {
 			return 0, err
 		}
@@ -88,31 +99,35 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told fun
 
 // Save saves the data of a profile, and has etcd name it as the current one, if the claim
 // is still there. It returns how many bytes it has written into the bucket. unsure: whether
-// anything ran under the claim is not known; then only what Restore has put in place under it
-// is saved, for what else lies there may be old.
+// anything ran under the claim is not known; then what etcd names is kept unless the directory
+// was put in place under this claim, for it may be older. So it is where the directory is a new
+// one, since somebody has deleted the profile.
 func (k *Keeper) Save(ctx context.Context, name string, fence int64, unsure bool) (bytes int64, err error) {
-	defer k.alone(name)()
+	ctx, done, err := k.begin(ctx, name, fence)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	current, base, err := k.Store.Manifest(ctx, name)
+	if err != nil {
+		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
+	}
 	is, have := mark{k.Store.Cluster(), fence}, mark{}
 	dir, err := k.dir(ctx, name)
 	if err == nil {
 		have, err = readMark(dir)
 	}
-	if err == nil {
-		err = k.over(have, fence)
-	}
 	switch {
-	case unsure && have != is && (err == nil || isNone(err)):
+	case err != nil && isNone(err, unsure):
 		return 0, nil
 	case err != nil:
 		return 0, err
+	case have != is && current != "" && (unsure || isNew(dir)):
+		return 0, nil
 	case have != is:
 		if err := writeMark(dir, is); err != nil {
 			return 0, err
 		}
-	}
-	_, base, err := k.Store.Manifest(ctx, name)
-	if err != nil {
-		return 0, fmt.Errorf("cannot ask etcd for its data: %w", err)
 	}
 	m, err := k.Data.Save(ctx, dir, data.Ref{Name: name, Cluster: k.Store.Cluster(), Fence: fence, Seq: k.next()})
 	if err != nil {
@@ -130,39 +145,56 @@ func (k *Keeper) Save(ctx context.Context, name string, fence int64, unsure bool
 		return 0, errors.New("its claim is gone, or an earlier save of it was slow")
 	}
 	if err := k.Data.Collect(ctx, name, m); err != nil {
-		return 0, fmt.Errorf("its data is saved, and what is older cannot be dropped: %w", err)
+		k.Log.Printf("%s: its data is saved, and what is older cannot be dropped: %v", name, err)
 	}
 	return m.Stored, nil
 }
 
-// alone waits until nobody else saves or restores a profile, and has others wait until what it
-// returns is called. A transfer of a claim that is lost goes on for a while.
-func (k *Keeper) alone(name string) (done func()) {
+// begin begins a save or a restore of a directory, when there is no other: one of an earlier claim
+// goes on for a while after that was lost, and is ended. done is to be called at its end.
+func (k *Keeper) begin(ctx context.Context, name string, fence int64) (_ context.Context, done func(), _ error) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &transfer{fence, cancel, make(chan struct{})}
 	k.mu.Lock()
-	if k.locks == nil {
-		k.locks = map[string]*sync.Mutex{}
+	before := k.transfers[name]
+	if before != nil && before.fence > fence {
+		k.mu.Unlock()
+		cancel()
+		return nil, nil, errors.New("its claim is over: there is a later one")
 	}
-	if k.locks[name] == nil {
-		k.locks[name] = new(sync.Mutex)
+	if k.transfers == nil {
+		k.transfers = map[string]*transfer{}
 	}
-	l := k.locks[name]
+	k.transfers[name] = t
 	k.mu.Unlock()
-	l.Lock()
-	return l.Unlock
-}
-
-// over says that a later claim than that of fence has used the directory.
-func (k *Keeper) over(have mark, fence int64) error {
-	if have.Cluster == k.Store.Cluster() && have.Fence > fence {
-		return errors.New("its claim is over: a later one has used its directory")
+	over := func() { cancel(); close(t.done) }
+	if before == nil {
+		return ctx, over, nil
 	}
-	return nil
+	if before.fence < fence {
+		before.cancel()
+	}
+	select {
+	case <-before.done:
+		return ctx, over, nil
+	case <-ctx.Done():
+		go func() { <-before.done; over() }() // who comes next waits for both
+		return nil, nil, ctx.Err()
+	}
 }
 
-// isNone tells whether an error says that no directory is there which the agent could have used.
-func isNone(err error) bool {
+// isNone tells whether an error says that no directory is there that the agent has used: the
+// profile is gone, or, where it is not known that it was, its directory is gone or another user's.
+func isNone(err error, unsure bool) bool {
 	problem, foreign := (*control.Problem)(nil), (*foreign)(nil)
-	return errors.As(err, &foreign) || errors.As(err, &problem) && problem.Type == "urn:rlminit:"+control.KindNoSuchName
+	return errors.As(err, &problem) && problem.Type == "urn:rlminit:"+control.KindNoSuchName ||
+		unsure && (errors.As(err, &foreign) || errors.Is(err, fs.ErrNotExist))
+}
+
+// isNew tells whether a directory has only what rlminit puts into that of a new profile.
+func isNew(dir string) bool {
+	all, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() != "profile.yaml" })
 }
 
 // next numbers the saves, over restarts of the agent too.

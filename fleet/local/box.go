@@ -121,30 +121,31 @@ func (b *Box) Try(ctx context.Context, name string, p agent.Profile) error {
 	return nil
 }
 
-// Prepare sees that the box has the profile with its definition, stopped.
-func (b *Box) Prepare(ctx context.Context, name string, p agent.Profile) error {
+// Prepare sees that the box has the profile with its definition, stopped. made: it had none.
+func (b *Box) Prepare(ctx context.Context, name string, p agent.Profile) (made bool, err error) {
 	kind, text, err := definition(p.Text)
 	if err != nil {
-		return fmt.Errorf("cannot read its declaration: %w", err)
+		return false, fmt.Errorf("cannot read its declaration: %w", err)
 	}
 	if _, err := b.Client.Profile(ctx, name); err != nil {
 		if !is(err, control.KindNoSuchName) {
-			return err
+			return false, err
 		}
 		o, err := b.Client.CreateProfile(ctx, control.CreateProfile{Name: name, Kind: kind, Stopped: true})
 		if err != nil {
-			return err
+			return false, err
 		}
 		if o.Problem != nil {
-			return o.Problem
+			return false, o.Problem
 		}
+		made = true
 	}
 	have, err := b.Client.ProfileText(ctx, name)
 	if err != nil || have.Text == text {
-		return err
+		return made, err
 	}
 	_, err = b.Client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: text})
-	return err
+	return made, err
 }
 
 // definition is the profile.yaml of a declaration: what is the fleet's alone is left out.
@@ -245,6 +246,11 @@ func problem(outcomes []control.Outcome, err error) error {
 func Answered(err error) bool {
 	var p *control.Problem
 	return errors.As(err, &p) && p.Type != "urn:rlminit:"+control.KindNoAnswer && p.Type != "urn:rlminit:"+control.KindTimedOut
+}
+
+// Refused tells whether an error is the box's answer that it has begun nothing.
+func Refused(err error) bool {
+	return Answered(err) && !is(err, control.KindFailed) && !is(err, control.KindUnhealthy)
 }
 
 func is(err error, kind string) bool {

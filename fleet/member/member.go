@@ -24,7 +24,8 @@ type Box interface {
 	Survey(ctx context.Context) ([]agent.Run, error)
 	Seen(ctx context.Context) ([]agent.Run, error)
 	Try(ctx context.Context, name string, p agent.Profile) error // an error says why the box would refuse it
-	Prepare(ctx context.Context, name string, p agent.Profile) error
+	// Prepare sees that the box has the profile. made: it had none, and so an empty directory.
+	Prepare(ctx context.Context, name string, p agent.Profile) (made bool, err error)
 	Start(ctx context.Context, name string, fence, at int64) error
 	Extend(ctx context.Context, all []agent.Deadline) (refused []string, err error)
 	Stop(ctx context.Context, name string) error
@@ -162,7 +163,7 @@ func (m *Member) step(ctx context.Context, in agent.Input) {
 		switch e.Kind {
 		case agent.Say:
 			m.Log.Print(e.Text)
-		case agent.Save:
+		case agent.Save, agent.Prepare:
 			go m.answer(ctx, e) // which may take long, and is not waited for in the end
 		default:
 			m.doing.Add(1)
@@ -370,18 +371,17 @@ func (m *Member) askBox(ctx context.Context, e agent.Effect, in *agent.Input) bo
 
 // prepare puts a profile in place: its definition first, which makes its directory.
 func (m *Member) prepare(ctx context.Context, e agent.Effect) error {
-	if err := m.Box.Prepare(ctx, e.Name, e.Profile); err != nil {
+	made, err := m.Box.Prepare(ctx, e.Name, e.Profile)
+	if err != nil || m.Data == nil || !e.Restore && !made {
 		return err
-	}
-	if m.Data == nil || !e.Restore {
-		return nil
 	}
 	if err := m.transfer(&m.counts.Restores, func() (int64, error) {
 		return m.Data.Restore(ctx, e.Name, e.Fence, m.progress(ctx, e))
 	}); err != nil {
 		return fmt.Errorf("cannot restore its data: %w", err)
 	}
-	return m.Box.Prepare(ctx, e.Name, e.Profile) // for its profile.yaml is that of its data now
+	_, err = m.Box.Prepare(ctx, e.Name, e.Profile) // for its profile.yaml is that of its data now
+	return err
 }
 
 // progress has all know how far a restore is, each second or two of one that takes longer.
@@ -407,8 +407,10 @@ func (m *Member) start(ctx context.Context, e agent.Effect) (agent.Outcome, stri
 		return agent.OK, ""
 	case boottime() >= e.At:
 		return agent.Late, ""
-	case local.Answered(err):
+	case local.Refused(err):
 		return agent.Refused, err.Error()
+	case local.Answered(err):
+		return agent.Ended, err.Error()
 	}
 	return agent.Lost, err.Error()
 }

@@ -77,7 +77,7 @@ func (b *pretended) Seen(ctx context.Context) ([]agent.Run, error) { return b.Su
 
 func (b *pretended) Try(context.Context, string, agent.Profile) error { return nil }
 
-func (b *pretended) Prepare(context.Context, string, agent.Profile) error { return nil }
+func (b *pretended) Prepare(context.Context, string, agent.Profile) (bool, error) { return false, nil }
 
 func (b *pretended) Start(_ context.Context, name string, fence, at int64) error {
 	b.mu.Lock()

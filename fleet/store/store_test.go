@@ -173,6 +173,46 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// Data is named as current under its claim, and over that which was current when the save began: a
+// request that comes late takes nothing back.
+func TestManifests(t *testing.T) {
+	c := cluster.Start(t, 1)
+	s, err := Open(t.Context(), Config{Fleet: "f", Endpoints: c.Endpoints(), Lease: 8 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lease, _, err := s.Grant(t.Context(), "m", agent.Member{Weight: 1}, 60*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(fence, base int64, manifest string, want bool) int64 {
+		t.Helper()
+		ok, err := s.SetManifest(t.Context(), "alice", fence, base, manifest)
+		if err != nil || ok != want {
+			t.Fatalf("%s: %v, %v", manifest, ok, err)
+		}
+		text, revision, err := s.Manifest(t.Context(), "alice")
+		if err != nil || want && text != manifest || (text == "") != (revision == 0) {
+			t.Fatalf("%s: %q of revision %d, %v", manifest, text, revision, err)
+		}
+		return revision
+	}
+	name(fence+1, 0, "of another claim", false)
+	first := name(fence, 0, "first", true)
+	name(fence, 0, "one that came late", false)
+	second := name(fence, first, "second", true)
+	name(fence, first, "another that came late", false)
+	if err := s.Release(t.Context(), "alice", fence); err != nil {
+		t.Fatal(err)
+	}
+	name(fence, second, "after the release", false)
+}
+
 // The changes are told in order and without a gap, also over the loss of etcd's leader, and as
 // a whole only at first and where etcd has compacted what was missed. The keys of a lease go
 // together, and a claim that did not hear of the one before is refused.

@@ -71,7 +71,7 @@ func runAgent(ctx context.Context, o *options) error {
 		Tell: func(text string) { local.Notify(true, text) },
 	}
 	if bucket != nil {
-		c.Data = &keep.Keeper{Data: bucket, Store: st, Client: control.Open()}
+		c.Data = &keep.Keeper{Data: bucket, Store: st, Client: control.Open(), Log: c.Log}
 	}
 	return member.Run(ctx, c)
 }

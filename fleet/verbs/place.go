@@ -142,7 +142,7 @@ section fleet the profile's files stay where it ran, so --without-data has to be
 			case m.From == m.To && !pending && v.Runs(m.Profile):
 				return o.said(cmd, m, m.Profile+" runs at "+m.To+" already")
 			}
-			if err := o.forbid(m.From != m.To && m.From != "", m.From); err != nil {
+			if err := o.forbid(m.From != m.To, cmp.Or(m.From, "the member where it ran last")); err != nil {
 				return err
 			}
 			if err := carry(cmd.Context(), st, []moved{m}, timeout, "; it goes on"); err != nil {

@@ -37,11 +37,11 @@ func (b *box) Survey(context.Context) (out []agent.Run, _ error) {
 	return out, nil
 }
 
-func (b *box) Seen(ctx context.Context) ([]agent.Run, error)              { return b.Survey(ctx) }
-func (b *box) Prepare(context.Context, string, agent.Profile) error       { return nil }
-func (b *box) Try(context.Context, string, agent.Profile) error           { return nil }
-func (b *box) Extend(context.Context, []agent.Deadline) ([]string, error) { return nil, nil }
-func (b *box) Start(_ context.Context, name string, fence, _ int64) error { return b.put(name, fence) }
+func (b *box) Seen(ctx context.Context) ([]agent.Run, error)                { return b.Survey(ctx) }
+func (b *box) Prepare(context.Context, string, agent.Profile) (bool, error) { return false, nil }
+func (b *box) Try(context.Context, string, agent.Profile) error             { return nil }
+func (b *box) Extend(context.Context, []agent.Deadline) ([]string, error)   { return nil, nil }
+func (b *box) Start(_ context.Context, name string, fence, _ int64) error   { return b.put(name, fence) }
 
 func (b *box) Stop(_ context.Context, name string) error { return b.put(name, 0) }
 func (b *box) Restore(context.Context, string, int64, func(int64, int64)) (bytes int64, err error) {

@@ -32,7 +32,7 @@ var mutants = []struct{ rule, file, from, to string }{
 	{"R6: whose claims are not used again", "agent.go", "			h.give(a, \"it was not running when the agent began\")", "			h.look(a)"},
 	{"a claim of the agent before is given back with its data", "agent.go", "h.gone, h.left = a.quiet, true", "h.gone = a.quiet"},
 	{"and one whose start nobody has answered", "held.go", "		h.starts++\n	case Stopping:", "	case Stopping:"},
-	{"but not with data that was not put in place under it", "held.go", "e.Kind, e.Unsure = Save, h.left", "e.Kind = Save"},
+	{"but not with data that was not put in place under it", "held.go", "e.Kind, e.Unsure = Save, !h.ran", "e.Kind = Save"},
 	{"R7: what runs is held only under a claim of the session", "held.go", "if a.session.lease == 0 || o.Lease != a.session.lease || o.Fence != h.Fence {", "if a.session.lease == 0 || o.Fence < 0 {"},
 }
 
