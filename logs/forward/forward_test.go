@@ -154,6 +154,16 @@ func (r *receiver) got() []received {
 	return append([]received(nil), r.lines...)
 }
 
+// last is the message that has come last.
+func (r *receiver) last() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lines) == 0 {
+		return ""
+	}
+	return r.lines[len(r.lines)-1].Message
+}
+
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -642,10 +652,7 @@ func TestReceiverDoesNotRead(t *testing.T) {
 	r := &receiver{t: t}
 	go r.read(conn)
 	first := -1
-	eventually(t, "the last line", func() bool {
-		got := r.got()
-		return len(got) > 0 && strings.HasPrefix(got[len(got)-1].Message, fmt.Sprintf("%d ", count-1))
-	})
+	eventually(t, "the last line", func() bool { return strings.HasPrefix(r.last(), fmt.Sprintf("%d ", count-1)) })
 	var least uint64
 	for _, l := range r.got() {
 		number, _, _ := strings.Cut(l.Message, " ")

@@ -336,3 +336,33 @@ func TestWhatAnEarlierRunSaysLate(t *testing.T) {
 		t.Errorf("somebody says that it is ready, and it is %s", l.State().Phase)
 	}
 }
+
+// What a service waits for behind one that does not run is said, and not what keeps that one.
+func TestReasonBehind(t *testing.T) {
+	s := &Set{}
+	step := func(in Input) {
+		in.Now, in.NextID = 1, 1
+		s.Step(in)
+	}
+	define := func(name string, is Definition) *Life {
+		is.Policy = machine.Policy{StopTimeout: 10 * time.Second, ExitSuccess: []int{0}, Restart: service.RestartOnFailure}
+		step(Input{Kind: Define, Name: name, Definition: &is})
+		return s.Find(name)
+	}
+	start := func(l *Life) {
+		step(Input{Kind: Give, Turn: order.Start, Nodes: []order.Node{l.Node()}, Event: machine.Event{Kind: machine.Start}})
+	}
+	db := define("db", Definition{})
+	define("cache", Definition{After: []string{"db"}})
+	define("api", Definition{Requires: []string{"cache"}})
+	web := define("web", Definition{After: []string{"api"}})
+	start(db)
+	start(web)
+	if want := "waits for api, which comes after what is on its way"; web.State().Blocked != want {
+		t.Errorf("web %s, want %s", web.State().Blocked, want)
+	}
+	step(Input{Kind: Happened, Node: db.Node(), Event: machine.Event{Kind: machine.Spawned, ID: db.State().ID, PID: 10}})
+	if web.State().Phase != machine.Spawning {
+		t.Errorf("db runs, and web is %s: %s", web.State().Phase, web.State().Blocked)
+	}
+}
