@@ -24,7 +24,7 @@ import (
 	"rlminit/service"
 )
 
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // bed is a collector with a forwarder beside it, and what outlives both.
 type bed struct {

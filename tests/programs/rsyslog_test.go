@@ -70,7 +70,7 @@ exec rsyslogd -n -f conf -i "$RLMINIT_HOME/sink/pid"`
 		}
 		supervisorKilled(b)
 	}
-	box.Eventually(t, long, "all lines", func() (bool, any) {
+	box.Eventually(t, 3*long, "all lines", func() (bool, any) {
 		got := received()
 		n := 0
 		for _, text := range got {
