@@ -95,7 +95,7 @@ func TestCalledByLink(t *testing.T) {
 // docker client does not pass every one on.
 func resized(t *testing.T, tty *terminal) {
 	t.Helper()
-	for at := time.Now(); time.Since(at) < 20*time.Second; time.Sleep(time.Second) {
+	for at := time.Now(); time.Since(at) < 60*time.Second; time.Sleep(time.Second) {
 		for _, size := range []unix.Winsize{{Row: 30, Col: 90}, {Row: 40, Col: 120}} {
 			if err := unix.IoctlSetWinsize(int(tty.master.Fd()), unix.TIOCSWINSZ, &size); err != nil {
 				t.Fatal(err)
@@ -111,7 +111,7 @@ func resized(t *testing.T, tty *terminal) {
 // gone waits until none of the program is left.
 func gone(b *box.Box) {
 	b.Helper()
-	box.Eventually(b, 20*time.Second, "the program's end", func() (bool, any) {
+	box.Eventually(b, 60*time.Second, "the program's end", func() (bool, any) {
 		r := b.As(box.Root, "pgrep", "-f", "^/bin/bash /opt/keys")
 		return r.Code == 1, r
 	})

@@ -111,7 +111,7 @@ func (tty *terminal) typed(keys string) {
 func (tty *terminal) reads(text string) string {
 	tty.t.Helper()
 	var since string
-	box.Eventually(tty.t, 20*time.Second, fmt.Sprintf("%q on the terminal", text), func() (bool, any) {
+	box.Eventually(tty.t, 60*time.Second, fmt.Sprintf("%q on the terminal", text), func() (bool, any) {
 		since = tty.all()[tty.read:]
 		return strings.Contains(since, text), since
 	})
