@@ -272,7 +272,7 @@ func (a *Agent) adopt() {
 			// The agent before may have sent a start, and may have sent a release: this claim
 			// is of no use, but it may be given back once neither can do harm (R6).
 			h := a.hold(name, o.Fence, Preparing)
-			h.gone, h.left = a.quiet, true
+			h.gone, h.starts, h.left = a.quiet, 1, true
 			h.give(a, "it was not running when the agent began")
 		}
 	}

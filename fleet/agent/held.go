@@ -33,8 +33,8 @@ type Held struct {
 	asked   int64   // when what the phase needs was asked for; 0: it is to be
 	again   int64   // not before then
 	gone    int64   // when PID 1 has ended whatever a start that was sent can have begun (R6)
-	starts  int     // that were sent, and not refused: there may be data that is not stored
-	ran     bool    // it is known that it did
+	starts  int     // that may have been sent, and were not refused: there may be data that is not stored
+	ran     bool    // a gateway is known to have run under the claim
 	saves   saves
 	trial   trial
 	steady  bool // the back-off was taken back
@@ -44,7 +44,7 @@ type Held struct {
 
 	release bool // the claim is to be given back; else it is gone already
 	restart bool // it is to be prepared anew once it is stopped
-	left    bool // an agent before had it, and whether it has run is not known
+	left    bool // the agent before claimed it; it is not started any more
 	drained bool // it goes since the member is drained
 }
 
@@ -239,8 +239,8 @@ func (h *Held) moved(a *Agent) {
 }
 
 // stays tells whether somebody has sent it back to this member before it was released. Its
-// data need not be stored then: it is here. What an agent before has left is not started: a
-// release of it may be under way.
+// data need not be stored then: it is here. A claim of the agent before does not stay, since
+// that agent may have sent a release of it.
 func (h *Held) stays(a *Agent) bool {
 	p, declared := a.view.Profiles[h.Name]
 	return declared && !p.Stopped && !a.leaving && !h.drained && !h.left && a.view.Moves[h.Name].To == a.config.Member && a.view.takes(a.config.Member, h.Name)
@@ -254,7 +254,7 @@ func (h *Held) stopped(a *Agent) {
 		h.to(a, Preparing)
 	case !h.release:
 		h.drop(a)
-	case h.starts > 0 || h.left:
+	case h.starts > 0:
 		h.to(a, Saving)
 	default:
 		h.to(a, Releasing)

@@ -42,8 +42,8 @@ type world struct {
 	failure  string
 }
 
-// content is what somebody has written into a profile's directory: under which fence, and the
-// how manieth time.
+// content is what a gateway has written into its profile's directory: its fence, and a number
+// that grows with each write.
 type content struct{ fence, n int64 }
 
 func (c content) less(than content) bool {

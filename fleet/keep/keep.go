@@ -21,8 +21,10 @@ import (
 	"syscall"
 	"time"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/fleet/data"
+	"rlminit/fleet/local"
 	"rlminit/fleet/store"
 	"rlminit/internal/durable"
 )
@@ -98,10 +100,12 @@ func (k *Keeper) Restore(ctx context.Context, name string, fence int64, told fun
 }
 
 // Save saves the data of a profile, and has etcd name it as the current one, if the claim
-// is still there. It returns how many bytes it has written into the bucket. unsure: whether
-// anything ran under the claim is not known; then what etcd names is kept unless the directory
-// was put in place under this claim, for it may be older. So it is where the directory is a new
-// one, since somebody has deleted the profile.
+// is still there. It returns how many bytes it has written into the bucket.
+//
+// unsure: nobody knows whether anything ran under the claim. The directory may be older then
+// than what etcd names, so it is saved only if its mark is this claim's, or if etcd names
+// nothing. A directory that is new is not saved over what etcd names: somebody has deleted the
+// profile.
 func (k *Keeper) Save(ctx context.Context, name string, fence int64, unsure bool) (bytes int64, err error) {
 	ctx, done, err := k.begin(ctx, name, fence)
 	if err != nil {
@@ -142,7 +146,7 @@ func (k *Keeper) Save(ctx context.Context, name string, fence int64, unsure bool
 	case err != nil:
 		return 0, err
 	case !ok:
-		return 0, errors.New("its claim is gone, or an earlier save of it was slow")
+		return 0, errors.New("its claim is gone, or an earlier save has come late")
 	}
 	if err := k.Data.Collect(ctx, name, m); err != nil {
 		k.Log.Printf("%s: its data is saved, and what is older cannot be dropped: %v", name, err)
@@ -186,15 +190,14 @@ func (k *Keeper) begin(ctx context.Context, name string, fence int64) (_ context
 // isNone tells whether an error says that no directory is there that the agent has used: the
 // profile is gone, or, where it is not known that it was, its directory is gone or another user's.
 func isNone(err error, unsure bool) bool {
-	problem, foreign := (*control.Problem)(nil), (*foreign)(nil)
-	return errors.As(err, &problem) && problem.Type == "urn:rlminit:"+control.KindNoSuchName ||
-		unsure && (errors.As(err, &foreign) || errors.Is(err, fs.ErrNotExist))
+	foreign := (*foreign)(nil)
+	return local.Is(err, control.KindNoSuchName) || unsure && (errors.As(err, &foreign) || errors.Is(err, fs.ErrNotExist))
 }
 
 // isNew tells whether a directory has only what rlminit puts into that of a new profile.
 func isNew(dir string) bool {
 	all, err := os.ReadDir(dir)
-	return err == nil && !slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() != "profile.yaml" })
+	return err == nil && !slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() != config.ProfileFile })
 }
 
 // next numbers the saves, over restarts of the agent too.

@@ -115,7 +115,7 @@ func (b *Box) Try(ctx context.Context, name string, p agent.Profile) error {
 	}
 	// A plan changes nothing, and is thrown away; its salt hides nothing, since no secret is declared.
 	_, err = b.Client.Plan(ctx, control.PlanRequest{Text: string(set), Scope: "profile/" + name, Salt: "0123456789abcdef"})
-	if is(err, control.KindUsage) || is(err, control.KindRefused) {
+	if Is(err, control.KindUsage) || Is(err, control.KindRefused) {
 		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
@@ -128,7 +128,7 @@ func (b *Box) Prepare(ctx context.Context, name string, p agent.Profile) (made b
 		return false, fmt.Errorf("cannot read its declaration: %w", err)
 	}
 	if _, err := b.Client.Profile(ctx, name); err != nil {
-		if !is(err, control.KindNoSuchName) {
+		if !Is(err, control.KindNoSuchName) {
 			return false, err
 		}
 		o, err := b.Client.CreateProfile(ctx, control.CreateProfile{Name: name, Kind: kind, Stopped: true})
@@ -175,7 +175,7 @@ func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 		Deadline: &control.Deadline{AtNS: at + stretch, Fence: strconv.FormatInt(fence, 10)},
 		Wait:     &control.Wait{TimeoutMS: startWait.Milliseconds()},
 	})
-	if err = problem(outcomes, err); is(err, control.KindTimedOut) {
+	if err = problem(outcomes, err); Is(err, control.KindTimedOut) {
 		return nil
 	}
 	return err
@@ -215,12 +215,12 @@ const stopWait = 30 * time.Second
 func (b *Box) Stop(ctx context.Context, name string) error {
 	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: stopWait.Milliseconds()}})
 	err = problem(outcomes, err)
-	for late := time.Now().Add(stopWait); is(err, control.KindConflict) && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
+	for late := time.Now().Add(stopWait); Is(err, control.KindConflict) && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
 		if s, err := b.Client.Service(ctx, name); err != nil || s.State != "backoff" && clear(s) {
 			return err
 		}
 	}
-	if is(err, control.KindNoSuchName) {
+	if Is(err, control.KindNoSuchName) {
 		return nil
 	}
 	for _, o := range outcomes {
@@ -250,10 +250,11 @@ func Answered(err error) bool {
 
 // Refused tells whether an error is the box's answer that it has begun nothing.
 func Refused(err error) bool {
-	return Answered(err) && !is(err, control.KindFailed) && !is(err, control.KindUnhealthy)
+	return Answered(err) && !Is(err, control.KindFailed) && !Is(err, control.KindUnhealthy)
 }
 
-func is(err error, kind string) bool {
+// Is tells whether an error is an answer of the box of that kind.
+func Is(err error, kind string) bool {
 	var p *control.Problem
 	return errors.As(err, &p) && p.Type == "urn:rlminit:"+kind
 }

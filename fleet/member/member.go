@@ -71,8 +71,10 @@ type Member struct {
 	agent  *agent.Agent
 	memory *memory
 	inputs chan agent.Input
-	places [3]chan struct{} // one for each request to the box, each restore, each save
-	doing  sync.WaitGroup   // effects that are carried out
+	doing  sync.WaitGroup // effects that are carried out
+
+	// Places, of which each takes one while it is under way: requests to the box, restores, saves.
+	box, restores, saves chan struct{}
 
 	asks     chan chan<- status.Snapshot // who asks what the member knows
 	revision int64
@@ -98,8 +100,8 @@ func Run(ctx context.Context, c Config) error {
 	defer memory.lock.Close()
 	m := &Member{
 		Config: c, agent: agent.New(c.Agent, nil), memory: memory,
-		inputs: make(chan agent.Input, 1024), places: [3]chan struct{}{make(chan struct{}, parallel), make(chan struct{}, parallel), make(chan struct{}, parallel)},
-		asks: make(chan chan<- status.Snapshot),
+		inputs: make(chan agent.Input, 1024), box: make(chan struct{}, parallel),
+		restores: make(chan struct{}, parallel), saves: make(chan struct{}, parallel), asks: make(chan chan<- status.Snapshot),
 	}
 	m.counts.Data = c.Data != nil
 	asked := ctx.Done()
@@ -231,12 +233,12 @@ func (m *Member) answer(ctx context.Context, e agent.Effect) {
 	case agent.Extend: // which waits for nobody: a stop may take half a minute, and a save hours
 		answered = m.askBox(ctx, e, &in)
 	default:
-		place := m.places[0]
+		place := m.box
 		switch {
 		case e.Kind == agent.Save:
-			place = m.places[2]
+			place = m.saves
 		case e.Restore:
-			place = m.places[1]
+			place = m.restores
 		}
 		place <- struct{}{}
 		answered = m.askBox(ctx, e, &in)

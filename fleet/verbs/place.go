@@ -206,11 +206,11 @@ the section fleet a profile's files stay where it ran, so --without-data has to 
 
 // leaving is the flag of a verb that moves profiles.
 func (o *options) leaving(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.without, "without-data", false, "move profiles although their files stay behind: without data in the section fleet that is refused")
+	cmd.Flags().BoolVar(&o.without, "without-data", false, "leave the profiles' files behind, where the section fleet has no data")
 }
 
-// forbid refuses to move profiles which leave files at a member that no data follows, unless
-// --without-data was given.
+// forbid refuses a move that leaves files behind, since no data follows, unless --without-data
+// was given. at is where they stay.
 func (o *options) forbid(leaves bool, at string) error {
 	if !leaves || o.without || o.is.Bucket != "" {
 		return nil

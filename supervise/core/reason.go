@@ -40,7 +40,7 @@ func (s *Set) reason(l *Life, d order.Decision) string {
 		is = "is being restarted"
 	case turn != order.NoTurn:
 		is = "is being stopped"
-	case d.Held == order.OnWay && fact.Behind && fact.Held > order.OnWay: // which is another reason than its own
+	case d.Held == order.OnWay && fact.Behind && fact.Held > order.OnWay: // not what keeps that one
 		is = "comes after what is on its way"
 	case fact.PassesOn(d.Held) && other.state.Blocked != "":
 		is = brief(other.state.Blocked)

@@ -185,7 +185,7 @@ func (s *Set) Next() (Action, bool) {
 		} else {
 			t = NoTurn
 		}
-		s.decided[n], was.Behind = d, d.Behind // of which nobody is told
+		s.decided[n], was.Behind = d, d.Behind // a change of Behind alone is told nobody
 		if d.Before != None && d.Before != was.Before {
 			s.behind[d.Before] = append(s.behind[d.Before], n)
 		}

@@ -68,20 +68,28 @@ func (h *History) succeeded(c Claim) (at int64, ok bool) {
 	return at, ok
 }
 
+// claimOf is the claim under which a gateway ran; false: there was none.
+func (h *History) claimOf(r Run) (Claim, bool) {
+	fence, ok := r.fence()
+	i := slices.IndexFunc(h.Claims, func(c Claim) bool {
+		return ok && c.Profile == r.Profile && c.Fence == fence && c.Member == r.Member
+	})
+	if i < 0 {
+		return Claim{}, false
+	}
+	return h.Claims[i], true
+}
+
 // claimed finds runs without a claim, those that were there when the profile had another
 // one, and those that were there for more than a lease after their claim was gone.
 func (h *History) claimed(runs []Run) []Finding {
 	var all []Finding
 	for _, r := range runs {
-		fence, ok := r.fence()
-		i := slices.IndexFunc(h.Claims, func(c Claim) bool {
-			return ok && c.Profile == r.Profile && c.Fence == fence && c.Member == r.Member
-		})
-		if i < 0 {
+		c, ok := h.claimOf(r)
+		if !ok {
 			all = append(all, Finding{NoClaim, r.Profile, r.Start, r.Last, fmt.Sprintf("%s ran it with the fence %q", r.Member, r.Fence)})
 			continue
 		}
-		c := h.Claims[i]
 		if c.Till == 0 {
 			continue
 		}
@@ -97,7 +105,7 @@ func (h *History) claimed(runs []Run) []Finding {
 			kind = FrozenOutlived
 		}
 		all = append(all, Finding{kind, r.Profile, c.Till, r.Last, fmt.Sprintf(
-			"fence %d on %s ran for %s after its claim was gone", fence, r.Member, span(c.Till, r.Last))})
+			"fence %d on %s ran for %s after its claim was gone", c.Fence, r.Member, span(c.Till, r.Last))})
 	}
 	return all
 }

@@ -85,11 +85,12 @@ func (h *History) lost(runs []Run) []Finding {
 		whence, least := "a save before its claim", h.stored(r.Profile, fence, runs)
 		for _, before := range runs[:i] {
 			s := before.left(min(before.Last, r.Start))
+			c, _ := h.claimOf(before)
 			switch same := before.Fence == r.Fence && before.Member == r.Member; {
 			case s.Compare(least) <= 0:
 			case same:
 				whence, least = "the gateway before it", s
-			case h.returned(before):
+			case c.Returned:
 				whence, least = "the gateway of a claim that was given back", s
 			}
 		}
@@ -100,14 +101,6 @@ func (h *History) lost(runs []Run) []Finding {
 		}
 	}
 	return all
-}
-
-// returned says that the claim of a run was given back.
-func (h *History) returned(r Run) bool {
-	fence, ok := r.fence()
-	return ok && slices.ContainsFunc(h.Claims, func(c Claim) bool {
-		return c.Returned && c.Profile == r.Profile && c.Fence == fence && c.Member == r.Member
-	})
 }
 
 // stored is what the saves before a claim had at least: what one of them had, all later ones

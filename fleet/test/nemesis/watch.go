@@ -80,11 +80,19 @@ func (s *Watcher) returned(profile string, e *clientv3.Event) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c := s.claim(profile, e.PrevKv.ModRevision); c != nil {
+		c.Returned = true
+	}
+}
+
+// claim is that of a profile with a fence; nil: it was not seen. The caller holds s.mu.
+func (s *Watcher) claim(profile string, fence int64) *check.Claim {
 	for i := range s.claims {
-		if c := &s.claims[i]; c.Profile == profile && c.Fence == e.PrevKv.ModRevision {
-			c.Returned = true
+		if c := &s.claims[i]; c.Profile == profile && c.Fence == fence {
+			return c
 		}
 	}
+	return nil
 }
 
 // stored takes down that data are current. The time at which it was begun to save them is one
@@ -119,10 +127,8 @@ func (s *Watcher) see(at int64, profile string, e *clientv3.Event) {
 	if e.Type != clientv3.EventTypeDelete || e.PrevKv == nil {
 		return
 	}
-	for i := range s.claims {
-		if c := &s.claims[i]; c.Profile == profile && c.Fence == e.PrevKv.CreateRevision && c.Till == 0 {
-			c.Till = at
-		}
+	if c := s.claim(profile, e.PrevKv.CreateRevision); c != nil && c.Till == 0 {
+		c.Till = at
 	}
 }
 
