@@ -164,8 +164,8 @@ bench-plot: build ## docs/scale.svg: boot, stop, restart and memory with 10 to 1
 	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench -plot docs -rounds $(or $(ROUNDS),3)
 
 .PHONY: figures
-figures: go ## how much code the product is, by package, file and function
-	@$(GO) run ./tests/cmd/figures
+figures: go ## how much code the product is, by package, file, type and function; SINCE=COMMIT: and the change since
+	@$(GO) run ./tests/cmd/figures $(SINCE)
 
 .PHONY: bench-logs
 bench-logs: go ## throughput of the log pipes, beside s6-log, svlogd and cat

@@ -1,5 +1,6 @@
 // Package figures measures the product's code: everything but tests, examples and
-// tools. `make figures` prints what it finds, tests/structure holds it to bounds.
+// tools. `make figures` prints the figures; tests/structure bounds the length of a
+// function alone.
 package figures
 
 import (
@@ -39,11 +40,12 @@ type Figures struct {
 	Packages  map[string]Size // by folder, from the top of the repository
 	Files     map[string]Size
 	Functions []Function // the longest first
+	Types     map[string]*Type
 }
 
 // Measure reads all Go files below root that are part of the product.
 func Measure(root string) (Figures, error) {
-	f := Figures{Packages: map[string]Size{}, Files: map[string]Size{}}
+	f := Figures{Packages: map[string]Size{}, Files: map[string]Size{}, Types: map[string]*Type{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -100,6 +102,7 @@ func (f *Figures) add(path, name string) error {
 		}
 	}
 	folder := filepath.Dir(name)
+	f.addTypes(folder, parsed)
 	f.Files[name] = is
 	f.Packages[folder] = f.Packages[folder].plus(is)
 	switch {

@@ -1,5 +1,5 @@
-// Package structure holds the packages to the picture in DESIGN.md: which may
-// import which, what PID 1 may not link, and how large its code may be.
+// Package structure holds the packages to the picture in DESIGN.md: the direction
+// of imports, the packages that PID 1 may not link, and the length of a function.
 package structure
 
 import (
@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"rlminit/tests/box"
-	"rlminit/tests/figures"
 )
 
 // pkg is what go list tells of a package.
@@ -284,37 +283,6 @@ func TestBinaryLinksNothingOfThoseBesideIt(t *testing.T) {
 					t.Errorf("rlminit links %s, which is for programs beside it", d)
 				}
 			}
-		}
-	}
-}
-
-// Bounds of PID 1's own code, by part: lines that are neither empty nor comment.
-// Each part is to be read in one sitting.
-var bounds = map[string]int{
-	"reap":            3372, // tier 1: the loop and its tables
-	"reap/footprint":  38,   // what a process at rest gives back
-	"reap/leaves":     296,  // cgroups of services and jobs
-	"reap/threads":    222,  // those that spawn, and what waits for them
-	"reap/runtimedir": 480,  // the runtime directory, at boot
-	"reap/proc":       90,   // what is read of /proc
-	"reap/say":        60,   // lines for people
-	"reap/pure":       1143, // the init without a configuration, and the command lines of tini, dumb-init and catatonit
-	"reap/sys":        1409, // system calls, vfork, the signal handler
-}
-
-func TestTier1IsSmall(t *testing.T) {
-	for _, p := range list(t, "./reap/...") {
-		lines, part := 0, top(p.ImportPath)
-		for _, file := range p.GoFiles {
-			source, err := os.ReadFile(filepath.Join(p.Dir, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines += figures.CodeLines(source)
-		}
-		t.Logf("figure: %s has %d lines of code", part, lines)
-		if bound, ok := bounds[part]; !ok || lines == 0 || lines > bound {
-			t.Errorf("%s has %d lines of code; the bound is %d", part, lines, bound)
 		}
 	}
 }
