@@ -42,13 +42,15 @@ type line struct {
 	wait time.Duration
 }
 
-// Open finds the runtime directory and returns a client for it: the first of
-// RLMINIT_RUNTIME_DIR, /run/rlminit and /dev/shm/rlminit-UID that holds a
-// socket. That a directory belongs to neither root nor the caller, and that nobody
-// answers, is the error of each call.
+// Open finds the runtime directory and returns a client for it: the directory that
+// RLMINIT_RUNTIME_DIR names, or else the first of /run/rlminit and
+// /dev/shm/rlminit-UID that holds a socket. Each call returns an error if the directory
+// belongs to neither root nor the caller, or if nobody answers there.
 func Open() *Client {
-	uid := os.Geteuid()
-	return At(findRuntimeDir(RuntimeDirs(os.Getenv("RLMINIT_RUNTIME_DIR"), uid), uid))
+	uid, named := os.Geteuid(), os.Getenv("RLMINIT_RUNTIME_DIR")
+	c := At(findRuntimeDir(RuntimeDirs(named, uid), uid))
+	c.named = named != ""
+	return c
 }
 
 // At returns a client for the rlminit whose runtime directory is dir.

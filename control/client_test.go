@@ -205,7 +205,7 @@ func TestAbsence(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := At(t.TempDir())
-			c.wait, c.proc, c.configs = 20*time.Millisecond, t.TempDir(), test.configs
+			c.wait, c.proc, c.shared, c.configs = 20*time.Millisecond, t.TempDir(), filepath.Join(t.TempDir(), "rlminit-"), test.configs
 			if test.comm != "" {
 				put(t, filepath.Join(c.proc, "1/comm"), test.comm+"\n")
 				put(t, filepath.Join(c.proc, "1/cmdline"), test.cmdline)

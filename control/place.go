@@ -16,6 +16,7 @@ import (
 // place is what there is to see here of the rlminit that is asked, without asking it.
 type place struct {
 	dir     string   // the runtime directory
+	named   bool     // RLMINIT_RUNTIME_DIR names it: no other place is looked at
 	proc    string   // where proc(5) is mounted
 	shared  string   // what runtime directories in /dev/shm begin with
 	configs []string // where the configuration would be
@@ -40,6 +41,9 @@ func (p *place) Socket() string { return filepath.Join(p.dir, SocketName) }
 // absence explains why nobody answers on the socket, from what PID 1 is.
 func (p *place) absence() *Problem {
 	socket := p.Socket()
+	if p.named {
+		socket += ", which RLMINIT_RUNTIME_DIR names"
+	}
 	if uid, ok := p.Foreign(); ok {
 		return NotPermitted("permission denied: you are uid %d, rlminit runs as uid %d; use docker exec -u %d", os.Geteuid(), uid, uid)
 	}
@@ -67,6 +71,9 @@ func (p *place) Foreign() (uid uint32, ok bool) {
 	if name, _, expected := p.initProcess(); name == "rlminit" {
 		uid, ok = p.uidOfInit()
 		return uid, ok && expected && uid != 0 && uid != uint32(os.Geteuid())
+	}
+	if p.named {
+		return 0, false
 	}
 	dirs, _ := filepath.Glob(p.shared + "*") // the pattern is a good one
 	for _, dir := range dirs {

@@ -29,13 +29,14 @@ const sharedDir = "/dev/shm/rlminit-"
 
 // RuntimeDirs lists the places where a caller with the given uid finds the
 // runtime directory of an rlminit that is its own or root's, in the order in
-// which all of them are tried. Named is the value of RLMINIT_RUNTIME_DIR, or "".
+// which they are tried. Named is the value of RLMINIT_RUNTIME_DIR, or "". A named
+// directory is the only place: a command meant for one rlminit must not reach
+// another.
 func RuntimeDirs(named string, uid int) []string {
-	var dirs []string
 	if named != "" {
-		dirs = append(dirs, filepath.Clean(named))
+		return []string{filepath.Clean(named)}
 	}
-	dirs = append(dirs, DefaultRuntimeDir, sharedDir+strconv.Itoa(uid))
+	dirs := []string{DefaultRuntimeDir, sharedDir + strconv.Itoa(uid)}
 	if uid != 0 {
 		dirs = append(dirs, sharedDir+"0") // what PID 1 made before it dropped to us
 	}

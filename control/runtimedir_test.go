@@ -26,12 +26,34 @@ func socketIn(t *testing.T, mode os.FileMode) string {
 }
 
 func TestRuntimeDirs(t *testing.T) {
-	got := strings.Join(RuntimeDirs("/x/", 1000), " ")
-	if want := "/x /run/rlminit /dev/shm/rlminit-1000 /dev/shm/rlminit-0"; got != want {
-		t.Errorf("RuntimeDirs = %q, want %q", got, want)
+	for _, row := range []struct {
+		named string
+		uid   int
+		want  string
+	}{
+		{"/x/", 1000, "/x"},
+		{"", 1000, "/run/rlminit /dev/shm/rlminit-1000 /dev/shm/rlminit-0"},
+		{"", 0, "/run/rlminit /dev/shm/rlminit-0"},
+	} {
+		if got := strings.Join(RuntimeDirs(row.named, row.uid), " "); got != row.want {
+			t.Errorf("RuntimeDirs(%q, %d) = %q, want %q", row.named, row.uid, got, row.want)
+		}
 	}
-	if got := RuntimeDirs("", 0)[0]; got != "/run/rlminit" {
-		t.Errorf("the first is %q", got)
+}
+
+// TestNamedRuntimeDirIsTheOnlyOne: a client whose runtime directory is named asks nobody
+// else, and names the variable when nobody answers there.
+func TestNamedRuntimeDirIsTheOnlyOne(t *testing.T) {
+	t.Setenv("RLMINIT_RUNTIME_DIR", filepath.Join(t.TempDir(), "nowhere"))
+	c := Open()
+	c.wait, c.proc, c.configs = 0, t.TempDir(), nil
+	c.shared = filepath.Join(t.TempDir(), "rlminit-")
+	put(t, filepath.Join(c.shared+"4242", SocketName), "")
+	_, err := c.Services(t.Context())
+	var p *Problem
+	want := "no rlminit answers on " + c.Socket() + ", which RLMINIT_RUNTIME_DIR names: "
+	if !errors.As(err, &p) || p.ExitCode != ExitNoAnswer || !strings.HasPrefix(p.Detail, want) {
+		t.Errorf("err = %v, want %q", err, want)
 	}
 }
 

@@ -53,15 +53,9 @@ to do; empty if there is nothing to do).`,
 func examine(ctx context.Context) []doctor.Finding {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
-	place := doctor.Place{Home: os.Getenv("RLMINIT_HOME"), Runtime: control.DefaultRuntimeDir}
-	if place.Home == "" {
-		place.Home = "/data"
-	}
-	var silent *doctor.Finding
 	client := control.Open()
-	if client.Trusted() == nil {
-		place.Runtime = client.RuntimeDir()
-	}
+	place := doctor.Place{Home: cmp.Or(os.Getenv("RLMINIT_HOME"), "/data"), Runtime: client.RuntimeDir()}
+	var silent *doctor.Finding
 	services, err := client.Services(ctx)
 	if err == nil {
 		place.Services = examined(services)
