@@ -66,11 +66,43 @@ check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles,
 		out=$$({ promtool check config prometheus.yaml && promtool test rules alerts_test.yaml; } 2>&1) || { echo "$$out"; exit 1; }; fi
 	@echo 'govulncheck'; out=$$($(TOOL) govulncheck ./... 2>&1) || { \
 		case "$$out" in *'fetching vulnerabilities'*) echo '  not run: the vulnerability database cannot be reached from here';; *) echo "$$out"; exit 1;; esac; }
+	@echo 'structure'; out=$$($(GO) test -vet=off ./tests/structure 2>&1) || { echo "$$out"; exit 1; }
 	@$(MAKE) docs-check
 
 .PHONY: fmt
 fmt: go ## formats all Go code
 	$(TOOL) gofumpt -w $$(git ls-files '*.go')
+
+# Verbs of the command line as tables: no box, no terminal.
+CLI := Verb|JSON|Docs|Help|Man|Completion|TestCheck|TestPlan|Profile|Status|Unknown|Words
+.PHONY: quick
+quick: go ## a minute: formatting, vet, structure, generated pages, pure packages, command line, one contract; no root, no Docker
+	@part() { local began=$$SECONDS; "$${@:2}"; printf '%4d s  %s\n' $$((SECONDS - began)) "$$1"; }; \
+	formatted() { local out; out=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { printf 'not formatted; run make fmt:\n%s\n' "$$out"; exit 1; }; }; \
+	tested() { local out; out=$$($(GO) test -short -vet=off "$$@" 2>&1) || { grep -v '^ok\|no test files' <<<"$$out"; exit 1; }; }; \
+	part 'gofumpt' formatted; \
+	part 'go vet' $(GO) vet ./...; \
+	part 'structure' tested ./tests/structure; \
+	part 'pure packages' tested $(addprefix ./,$(ALONE)) ./config ./control; \
+	part 'generated pages' $(MAKE) -s docs-check >/dev/null; \
+	part 'command line' tested ./cmd/rlminit -run '$(CLI)'; \
+	part 'one contract, in a namespace' tested ./tests/ns -run '^TestContract$$/^StartStopRestart$$'; \
+	echo "quick: $$SECONDS s"
+
+.PHONY: soak
+soak: go ## twenty runs of each package with a process, socket or clock in its tests, beside four busy threads; goes on where it was interrupted; RUNS=3, SOAK='./reap ./logs' for some
+	@mkdir -p bin; $(HASTE) $(GO) run ./tests/cmd/soak -runs $(or $(RUNS),20) $(RACE) -table bin/soak.tsv \
+		$(or $(SOAK),$(patsubst rlminit/%,./%,$(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN))) ./tests/ns ./tests/programs ./tests/docker)
+
+.PHONY: nightly
+nightly: go ## all that is too long for each change: releases, the virtual machines, the fleet with boxes and the nemesis, chaos, mutants
+	$(MAKE) dist
+	$(MAKE) test-dist
+	$(MAKE) test-vm
+	$(MAKE) test-fleet
+	$(MAKE) test-fleet-nemesis MINUTES=$(or $(MINUTES),10) SLACK=30s
+	$(MAKE) chaos
+	$(MAKE) mutants
 
 .PHONY: test
 test: ## everything: unit tests, PID namespaces, Docker; ends with what was left out

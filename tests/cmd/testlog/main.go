@@ -8,10 +8,10 @@
 //
 // Without that last line, or with another code than 0 and 1, not all was run.
 //
-// With CI=true up to three tests that failed are run once more, each alone, with the
-// FLAGs of go test, and what passes then is named in the totals and does not fail the
-// run: a busy machine is no fault of a change. A panic and a data race are not
-// forgiven.
+// With RUN_AGAIN=true, which .ci/run alone sets, up to three tests that failed are run
+// once more, each alone, with the FLAGs of go test. A test that passes then is named in
+// the totals, is to be mended, and does not fail the run. A panic and a data race always
+// fail it.
 package main
 
 import (
@@ -73,7 +73,7 @@ func main() {
 	}
 	l.ended()
 	var again []test
-	if ci {
+	if os.Getenv("RUN_AGAIN") == "true" {
 		again = l.forgive(func(t test) bool { return passesAlone(t, os.Args[2:]) })
 	}
 	if !l.finish(os.Args[1], allowed, ci) {
