@@ -75,6 +75,9 @@ func (h *Hook) Thresholds() (all []Threshold) {
 const (
 	OnJobFailed = "job-failed" // a job has ended otherwise than it should
 	OnOutdated  = "outdated"   // a service's process is older than its definition
+	OnIll       = "ill"        // a service's verdict came to be ill
+	OnWell      = "well"       // it is ill no more
+	OnFlapping  = "flapping"   // it restarts again and again
 )
 
 const (
@@ -86,7 +89,7 @@ const (
 // health probe says of it while it runs, and what becomes of jobs.
 var onWords = []string{
 	"ready", "running", "starting", "waiting", "stopping", "stopped", "backoff", "failed", "exited",
-	"unhealthy", "healthy", OnJobFailed, OnOutdated,
+	"unhealthy", "healthy", OnIll, OnWell, OnFlapping, OnJobFailed, OnOutdated,
 }
 
 // hookOn reads what a hook is on: one occasion, or a list of them.

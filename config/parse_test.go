@@ -196,8 +196,8 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"metrics: {listen: 9100}", `rlminit.yaml:2: metrics.listen: "9100" is no socket; write "tcp:127.0.0.1:8080" or "unix:/run/app.sock"`},
 		{"metrics: {listen: 'unixgram:/x'}", `rlminit.yaml:2: metrics.listen: "unixgram:/x" is no socket; write "tcp:127.0.0.1:8080" or "unix:/run/app.sock"`},
-		{"hooks: [{on: broken, command: [a]}]", `rlminit.yaml:2: hooks[0].on: "broken" is refused; write ready, running, starting, waiting, stopping, stopped, backoff, failed, exited, unhealthy, healthy, job-failed or outdated`},
-		{"hooks: [{on: [broken], command: [a]}]", `rlminit.yaml:2: hooks[0].on[0]: "broken" is refused; write ready, running, starting, waiting, stopping, stopped, backoff, failed, exited, unhealthy, healthy, job-failed or outdated`},
+		{"hooks: [{on: broken, command: [a]}]", `rlminit.yaml:2: hooks[0].on: "broken" is refused; write ready, running, starting, waiting, stopping, stopped, backoff, failed, exited, unhealthy, healthy, ill, well, flapping, job-failed or outdated`},
+		{"hooks: [{on: [broken], command: [a]}]", `rlminit.yaml:2: hooks[0].on[0]: "broken" is refused; write ready, running, starting, waiting, stopping, stopped, backoff, failed, exited, unhealthy, healthy, ill, well, flapping, job-failed or outdated`},
 		{"hooks: [{on: {memory: 80}, command: [a]}]", `rlminit.yaml:2: hooks[0].on.memory: "80" has no unit; write 80%`},
 		{"hooks: [{on: [{cpu: 0%}], command: [a]}]", `rlminit.yaml:2: hooks[0].on[0].cpu: "0%" is refused; write 1% to 100%`},
 		{"hooks: [{on: [{disk: 101%}], command: [a]}]", `rlminit.yaml:2: hooks[0].on[0].disk: "101%" is refused; write 1% to 100%`},

@@ -183,11 +183,40 @@ func (s *Service) Seen() string {
 	return s.State
 }
 
+// Attention orders services by how much they ask a person to look at them, 0 first: those
+// that are ill, those that restart again and again, those that are on their way, then
+// those with a mark, then the rest.
+func (s *Service) Attention() int {
+	switch {
+	case s.Verdict == "ill":
+		return 0
+	case s.Flapping:
+		return 1
+	case s.Verdict == "pending":
+		return 2
+	case s.Refused != "" || s.Outdated || s.ReasonCode == "scheduled_failed":
+		return 3
+	case s.Verdict == "off":
+		return 5
+	}
+	return 4
+}
+
 // Outdated is what people see of a service whose process has older values than are in force.
 const Outdated = "outdated"
 
-// States are those by which services can be chosen.
-var States = append(slices.Clone(ServiceStates), Unhealthy, Outdated)
+// The words by which an event says what became of a service's verdict.
+const (
+	ToIll      = "ill"      // it came to be ill
+	ToWell     = "well"     // it was told to be ill, and is so no more
+	ToFlapping = "flapping" // three restarts within ten minutes that nobody asked for
+)
+
+// Verdicts are the answers to whether a service is well, as Service.Verdict has them.
+var Verdicts = []string{"ok", "pending", "ill", "off"}
+
+// States are the states and verdicts by which services can be chosen.
+var States = slices.Concat(ServiceStates, []string{Unhealthy, Outdated}, Verdicts)
 
 // CheckState refuses what is asked of the services in a state that none can be in; ""
 // is any.

@@ -39,6 +39,13 @@ type Service struct {
 	Outdated    bool   `json:"outdated"`
 	OutdatedWhy string `json:"outdated_why,omitempty"`
 
+	// Verdict says whether the service is well: ok, pending, ill or off. ReasonCode is the
+	// reason, a word that never changes its meaning. Both are empty of a tier.
+	Verdict    string `json:"verdict"`
+	ReasonCode string `json:"reason_code"`
+	Flapping   bool   `json:"flapping"`          // three restarts within ten minutes that nobody asked for
+	Refused    string `json:"refused,omitempty"` // why its newest definition is not in force
+
 	Schedule  *Schedule           `json:"schedule,omitempty"`
 	Schedules map[string]Schedule `json:"schedules,omitempty"` // of the commands that are run beside it
 

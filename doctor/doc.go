@@ -41,11 +41,15 @@ type Place struct {
 
 // Service is one that rlminit has.
 type Service struct {
-	Name    string
-	State   string
-	Desired string
-	Reason  string
-	Port    int // 0: none
+	Name     string
+	State    string
+	Verdict  string // ok, pending, ill or off
+	Code     string // the reason for the verdict
+	Flapping bool   // three restarts within ten minutes that nobody asked for
+	Refused  string // why its newest definition is not in force; "": it is
+	Restarts int    // since rlminit started
+	Reason   string
+	Port     int // 0: none
 }
 
 // Job is the latest job of a hook or a schedule.

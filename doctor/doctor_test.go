@@ -64,7 +64,7 @@ func healthy() *place {
 		stat:     map[string]unix.Statfs_t{"/data": roomy, "/run/rlminit": memory},
 		owners:   map[string]uint32{"/data": 0, "/data/.rlminit": 49999, "/run/rlminit/services": 49999},
 		landlock: 6, now: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), fsync: time.Millisecond, writable: true,
-		services: []Service{{Name: "alice", State: "running", Desired: "running", Port: 9201}, {Name: "bob", State: "stopped", Desired: "stopped", Port: 9202}},
+		services: []Service{{Name: "alice", State: "running", Verdict: "ok", Port: 9201}, {Name: "bob", State: "stopped", Verdict: "off", Port: 9202}},
 		steps:    []Step{{"owners", 200 * time.Millisecond}, {"boot step fetch", time.Second}},
 	}
 }
@@ -172,32 +172,45 @@ func TestEachFault(t *testing.T) {
 		"a controller is missing": {func(p *place) {
 			p.files["/sys/fs/cgroup/services/cgroup.subtree_control"] = "memory\n"
 		}, "cgroup", Warn, "limits of pids and cpu are not in force"},
-		"memory is short":    {func(p *place) { p.files["/sys/fs/cgroup/memory.current"] = "950000000" }, "memory", Warn, "950 MB of at most 1 GB"},
-		"memory is waited":   {func(p *place) { p.files["/sys/fs/cgroup/memory.pressure"] = "some avg10=0 avg60=40.00" }, "memory", Warn, "40 %"},
-		"few pids":           {func(p *place) { p.files["/sys/fs/cgroup/pids.max"] = "15" }, "pids", Fail, "15 processes"},
-		"few descriptors":    {func(p *place) { p.files["/proc/1/limits"] = "Max open files  100  100  files" }, "descriptors", Warn, "about 4 services"},
-		"runtime on a disk":  {func(p *place) { p.set("/run/rlminit", func(s *unix.Statfs_t) { s.Type = unix.OVERLAYFS_SUPER_MAGIC }) }, "runtime", Warn, "on overlay"},
-		"runtime is full":    {func(p *place) { p.set("/run/rlminit", func(s *unix.Statfs_t) { s.Bavail = 3 }) }, "runtime", Fail, "12.3 kB free"},
-		"no runtime":         {func(p *place) { delete(p.stat, "/run/rlminit") }, "runtime", Fail, "cannot look at"},
-		"no volume":          {func(p *place) { delete(p.stat, "/data") }, "volume", Fail, "no such file"},
-		"read-only volume":   {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Flags = unix.ST_RDONLY }) }, "volume", Fail, "read-only"},
-		"in the layer":       {func(p *place) { p.files["/proc/self/mountinfo"] = "1 0 0:1 / / rw - overlay overlay rw\n" }, "volume", Warn, "lost with the container"},
-		"NFS":                {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Type = unix.NFS_SUPER_MAGIC }) }, "volume", Warn, "NFS"},
-		"volume is full":     {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Bavail = 100 }) }, "volume", Fail, "410 kB free"},
-		"volume fills":       {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Bavail = 1 << 14 }) }, "volume", Warn, "1 %"},
-		"no inodes":          {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Ffree = 3 }) }, "volume", Warn, "3 of 1000 inodes"},
-		"slow volume":        {func(p *place) { p.fsync = 300 * time.Millisecond }, "volume", Warn, "300 ms"},
-		"failing volume":     {func(p *place) { p.fsyncErr = unix.EIO }, "volume", Fail, "cannot be written: input/output error"},
-		"no profiles":        {func(p *place) { p.missing = "no profile is here: the volume is another's" }, "volume", Fail, "another's"},
-		"stuck volume":       {func(p *place) { p.fsyncErr = errSlow }, "volume", Fail, "within 3 s"},
-		"clock of 1970":      {func(p *place) { p.now = time.Unix(5, 0) }, "clock", Fail, "1970-01-01"},
-		"clock runs free":    {func(p *place) { p.unsync = true }, "clock", Warn, "nobody keeps"},
-		"slow owners":        {func(p *place) { p.steps[0].Took = 20 * time.Minute }, "boot", Warn, "owners took 20m0s"},
-		"slow boot step":     {func(p *place) { p.steps[1].Took = 10 * time.Second }, "boot", Warn, "boot step fetch took 10s"},
-		"port is taken":      {func(p *place) { p.services[1].Port = 0x23f1 }, "ports", Warn, "port 9201, which is bob's"},
-		"port may be taken":  {func(p *place) { p.services[1].Port = 40000 }, "ports", Warn, "outgoing connections"},
-		"service has failed": {func(p *place) { p.services[1] = Service{"bob", "failed", "running", "exit 1", 0} }, "services", Fail, "bob has failed: exit 1"},
-		"service backs off":  {func(p *place) { p.services[1] = Service{"bob", "backoff", "running", "exit 1", 0} }, "services", Warn, "bob is in backoff"},
+		"memory is short":   {func(p *place) { p.files["/sys/fs/cgroup/memory.current"] = "950000000" }, "memory", Warn, "950 MB of at most 1 GB"},
+		"memory is waited":  {func(p *place) { p.files["/sys/fs/cgroup/memory.pressure"] = "some avg10=0 avg60=40.00" }, "memory", Warn, "40 %"},
+		"few pids":          {func(p *place) { p.files["/sys/fs/cgroup/pids.max"] = "15" }, "pids", Fail, "15 processes"},
+		"few descriptors":   {func(p *place) { p.files["/proc/1/limits"] = "Max open files  100  100  files" }, "descriptors", Warn, "about 4 services"},
+		"runtime on a disk": {func(p *place) { p.set("/run/rlminit", func(s *unix.Statfs_t) { s.Type = unix.OVERLAYFS_SUPER_MAGIC }) }, "runtime", Warn, "on overlay"},
+		"runtime is full":   {func(p *place) { p.set("/run/rlminit", func(s *unix.Statfs_t) { s.Bavail = 3 }) }, "runtime", Fail, "12.3 kB free"},
+		"no runtime":        {func(p *place) { delete(p.stat, "/run/rlminit") }, "runtime", Fail, "cannot look at"},
+		"no volume":         {func(p *place) { delete(p.stat, "/data") }, "volume", Fail, "no such file"},
+		"read-only volume":  {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Flags = unix.ST_RDONLY }) }, "volume", Fail, "read-only"},
+		"in the layer":      {func(p *place) { p.files["/proc/self/mountinfo"] = "1 0 0:1 / / rw - overlay overlay rw\n" }, "volume", Warn, "lost with the container"},
+		"NFS":               {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Type = unix.NFS_SUPER_MAGIC }) }, "volume", Warn, "NFS"},
+		"volume is full":    {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Bavail = 100 }) }, "volume", Fail, "410 kB free"},
+		"volume fills":      {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Bavail = 1 << 14 }) }, "volume", Warn, "1 %"},
+		"no inodes":         {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Ffree = 3 }) }, "volume", Warn, "3 of 1000 inodes"},
+		"slow volume":       {func(p *place) { p.fsync = 300 * time.Millisecond }, "volume", Warn, "300 ms"},
+		"failing volume":    {func(p *place) { p.fsyncErr = unix.EIO }, "volume", Fail, "cannot be written: input/output error"},
+		"no profiles":       {func(p *place) { p.missing = "no profile is here: the volume is another's" }, "volume", Fail, "another's"},
+		"stuck volume":      {func(p *place) { p.fsyncErr = errSlow }, "volume", Fail, "within 3 s"},
+		"clock of 1970":     {func(p *place) { p.now = time.Unix(5, 0) }, "clock", Fail, "1970-01-01"},
+		"clock runs free":   {func(p *place) { p.unsync = true }, "clock", Warn, "nobody keeps"},
+		"slow owners":       {func(p *place) { p.steps[0].Took = 20 * time.Minute }, "boot", Warn, "owners took 20m0s"},
+		"slow boot step":    {func(p *place) { p.steps[1].Took = 10 * time.Second }, "boot", Warn, "boot step fetch took 10s"},
+		"port is taken":     {func(p *place) { p.services[1].Port = 0x23f1 }, "ports", Warn, "port 9201, which is bob's"},
+		"port may be taken": {func(p *place) { p.services[1].Port = 40000 }, "ports", Warn, "outgoing connections"},
+		"service has failed": {func(p *place) {
+			p.services[1] = Service{Name: "bob", State: "failed", Verdict: "ill", Code: "failed", Reason: "exit 1"}
+		}, "services", Fail, "bob is ill: failed: exit 1"},
+		"service is unhealthy": {func(p *place) {
+			p.services[1] = Service{Name: "bob", State: "running", Verdict: "ill", Code: "unhealthy", Reason: "no answer"}
+		}, "services", Fail, "bob is ill: unhealthy: no answer"},
+		"service is refused": {func(p *place) {
+			p.services[1] = Service{Name: "bob", State: "running", Verdict: "ok", Refused: "unknown key"}
+		}, "services", Warn, "the newer one is refused: unknown key"},
+		"service restarts": {func(p *place) {
+			p.services[1] = Service{Name: "bob", State: "running", Verdict: "ok", Flapping: true, Restarts: 84}
+		}, "services", Warn, "and 84 times since rlminit started"},
+		"service backs off": {func(p *place) {
+			p.services[1] = Service{Name: "bob", State: "backoff", Verdict: "ill", Code: "backoff_failed", Reason: "exit 1"}
+		}, "services", Fail, "bob is ill: backoff"},
 		"zombies": {func(p *place) {
 			for i := range 12 {
 				p.files[fmt.Sprintf("/proc/%d/stat", 100+i)] = "10 (x) Z 5 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0\n"

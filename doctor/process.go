@@ -133,22 +133,57 @@ func (e *examination) zombies() {
 	}
 }
 
-// services that are not as somebody wants them.
+// services says which services are ill, by the verdict that status and health go by, and
+// which of the others are marked.
 func (e *examination) services() {
-	bad := 0
+	counts := map[string]int{}
+	marked := 0
 	for _, s := range e.Services {
-		if s.Desired == "running" && s.State == "failed" {
-			bad++
-			e.add("services", Fail, s.Name+" has failed: "+s.Reason, "rlminit logs "+s.Name+", then rlminit start "+s.Name)
+		counts[s.Verdict]++
+		if s.Verdict == "ill" {
+			e.add("services", Fail, s.Name+" is ill: "+illness(s), remedyOf(s))
+			continue
 		}
-		if s.State == "backoff" || s.Desired == "running" && s.State == "waiting" {
-			bad++
-			e.add("services", Warn, s.Name+" is in "+s.State+": "+s.Reason, "rlminit logs "+s.Name)
+		if s.Flapping {
+			marked++
+			e.add("services", Warn, fmt.Sprintf("%s has restarted three times within ten minutes, and %d times since rlminit started: %s", s.Name, s.Restarts, s.Reason), "rlminit logs "+s.Name)
+		}
+		if s.Refused != "" {
+			marked++
+			e.add("services", Warn, s.Name+" goes on with its earlier definition; the newer one is refused: "+s.Refused, "mend it, then rlminit reload")
 		}
 	}
-	if n := len(e.Services); n > 0 && bad == 0 {
-		e.add("services", OK, fmt.Sprintf("%d services, none failed", n), "")
+	if n := len(e.Services); n > 0 && counts["ill"] == 0 && marked == 0 {
+		e.add("services", OK, fmt.Sprintf("%d services, none ill: %d ok, %d pending, %d off", n, counts["ok"], counts["pending"], counts["off"]), "")
 	}
+}
+
+// illness is the state of a service that is ill, and the reason.
+func illness(s Service) string {
+	text := s.State
+	if s.Code == "unhealthy" {
+		text = "unhealthy"
+	}
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	if s.Flapping {
+		text += "; it restarts again and again"
+	}
+	return text
+}
+
+// remedyOf is the next step for a service that is ill.
+func remedyOf(s Service) string {
+	switch s.Code {
+	case "definition_refused":
+		return "mend its definition, then rlminit reload"
+	case "waiting_ill":
+		return "rlminit list-dependencies " + s.Name + "; mend the service that it waits for"
+	case "failed", "exited_failed":
+		return "rlminit logs " + s.Name + ", then rlminit start " + s.Name
+	}
+	return "rlminit logs " + s.Name
 }
 
 // jobs are those of hooks and schedules: nobody waits for them.

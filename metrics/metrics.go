@@ -55,6 +55,7 @@ var families = []family{
 	{"rlminit_service_up", "gauge", "Whether the service runs.", "", func(s *control.Service) float64 { return truth(s.State == "running") }},
 	{"rlminit_service_wanted", "gauge", "Whether the service is meant to run.", "", func(s *control.Service) float64 { return truth(s.Desired == "running") }},
 	{"rlminit_service_failed", "gauge", "Whether the service has failed, and is not tried again by itself.", "", func(s *control.Service) float64 { return truth(s.State == "failed") }},
+	{"rlminit_service_flapping", "gauge", "Whether the service restarted three times within ten minutes that nobody asked for.", "", func(s *control.Service) float64 { return truth(s.Flapping) }},
 	{"rlminit_service_ready", "gauge", "Whether the service has said or shown that it is ready; of those that have a probe.", "", func(s *control.Service) float64 { return known(s.Ready) }},
 	{"rlminit_service_healthy", "gauge", "Whether the last health probe passed; of those that have one.", "", func(s *control.Service) float64 { return known(s.Healthy) }},
 	{"rlminit_service_restarts", "counter", "Restarts since rlminit started.", "", func(s *control.Service) float64 { return float64(s.Restarts) }},
@@ -126,6 +127,14 @@ func Write(to io.Writer, format string, s Snapshot) error {
 		for i := range s.Services {
 			if value := f.value(&s.Services[i]); !math.IsNaN(value) && w.labels[i] != "" {
 				w.Sample(w.labels[i], value)
+			}
+		}
+	}
+	w.Head("rlminit_service_verdict", "gauge", "", "Whether the service is well, as status and health say: 1 for its verdict, 0 for each other.")
+	for i := range s.Services {
+		for _, v := range control.Verdicts {
+			if w.labels[i] != "" {
+				w.Sample(w.labels[i]+","+Label("verdict", v), truth(s.Services[i].Verdict == v))
 			}
 		}
 	}

@@ -165,15 +165,18 @@ func Diff(in Input) []Op {
 // profile decides about one profile; false: nothing is to be done.
 func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 	op := Op{Service: p.Service, Profile: p.Name, Reason: p.Fault, PriorState: prior(p.Record)}
+	start, intent := resolve(p.Record, found)
+	if p.Declared != service.IntentNone {
+		start, intent = p.Declared == service.Running, p.Declared
+	}
 	if p.Fault != "" {
 		op.Kind, op.Action = Report, ActionFailed
 		seen := p.Record.Seen
 		op.Stale = !is.Registered && !is.Alive && seen != service.SeenNone && seen != service.SeenStartupFailed
+		if !is.Registered { // the desired state stays, so that it is known to be missing
+			op.Start, op.Intent, op.Record = wantedBefore(start, is) && !p.Scheduled, intent, intent != service.IntentNone
+		}
 		return op, is.Fault != p.Fault
-	}
-	start, intent := resolve(p.Record, found)
-	if p.Declared != service.IntentNone {
-		start, intent = p.Declared == service.Running, p.Declared
 	}
 	if is.Registered {
 		op.Kind = Update
@@ -185,9 +188,7 @@ func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 	}
 	op.Kind, op.Start, op.Adopt, op.Reason = Register, start, is.Alive, p.Record.Fault
 	op.Intent, op.Record = intent, intent != service.IntentNone || p.Unrecorded
-	if is.Wanted != service.IntentNone {
-		op.Start = is.Wanted == service.Running
-	}
+	op.Start = wantedBefore(start, is)
 	if p.Scheduled && op.Start {
 		op.Start, op.Intent = false, service.Running // wanted it stays: that is the profile's
 	}
@@ -199,6 +200,14 @@ func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 	return op, true
 }
 
+// wantedBefore is start, unless an earlier supervisor of this container says otherwise.
+func wantedBefore(start bool, is Present) bool {
+	if is.Wanted != service.IntentNone {
+		return is.Wanted == service.Running
+	}
+	return start
+}
+
 // stale tells whether the state that was last seen is neither true nor about to
 // be replaced by what happens.
 func stale(op Op, r service.Record) bool {
@@ -208,8 +217,13 @@ func stale(op Op, r service.Record) bool {
 // static decides about one service of the configuration.
 func static(s Static, is Present, in Input) (Op, bool) {
 	op := Op{Service: s.Service, Reason: s.Fault}
+	start := s.Enabled
+	if !in.Held && s.Recorded != service.IntentNone {
+		start = s.Recorded == service.Running
+	}
+	start = wantedBefore(start, is) && !s.Scheduled
 	if s.Fault != "" {
-		op.Kind = Report
+		op.Kind, op.Start = Report, start && !is.Registered
 		return op, is.Fault != s.Fault
 	}
 	if is.Registered {
@@ -220,14 +234,7 @@ func static(s Static, is Present, in Input) (Op, bool) {
 	} else {
 		op.Kind = Register
 	}
-	op.Start, op.Adopt = s.Enabled, is.Alive
-	if !in.Held && s.Recorded != service.IntentNone {
-		op.Start = s.Recorded == service.Running
-	}
-	if is.Wanted != service.IntentNone {
-		op.Start = is.Wanted == service.Running
-	}
-	op.Start = op.Start && !s.Scheduled
+	op.Start, op.Adopt = start, is.Alive
 	if is.Registered {
 		return Op{Kind: Intend, Service: s.Service, Start: op.Start}, in.Taken && !s.Scheduled
 	}

@@ -51,7 +51,7 @@ services that exist at that moment. It needs nothing but the shell.`,
 // alone has that in front.
 var flagWords = map[string][]string{
 	"level":        levelNames,
-	"health level": {"alive", "ready"},
+	"health level": {"alive", "well", "ready"},
 	"type":         control.RecordTypes,
 	"state":        control.States,
 	"for":          {"running", "stopped"},

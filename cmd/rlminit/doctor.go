@@ -143,7 +143,10 @@ func asOther(err error) string {
 func examined(services []control.Service) []doctor.Service {
 	var all []doctor.Service
 	for _, s := range services {
-		d := doctor.Service{Name: shortName(s), State: s.State, Desired: s.Desired, Reason: remark(s)}
+		d := doctor.Service{
+			Name: shortName(s), State: s.State, Verdict: s.Verdict, Code: s.ReasonCode, Flapping: s.Flapping,
+			Refused: s.Refused, Restarts: s.Restarts, Reason: remark(s),
+		}
 		if s.Port != nil {
 			d.Port = *s.Port
 		}

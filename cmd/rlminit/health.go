@@ -16,11 +16,12 @@ const healthTimeout = 5 * time.Second
 func healthVerb(t *terminal) *cobra.Command {
 	var level string
 	cmd := &cobra.Command{
-		Use:   "health [NAME…] [--level alive|ready]",
+		Use:   "health [NAME…] [--level alive|well|ready]",
 		Short: "check whether rlminit, or what it runs, is healthy",
 		Long: `Level alive, the default, is meant for HEALTHCHECK and liveness probes: it
-checks rlminit itself. Level ready checks that all services that should run are
-up; with names, that these are. The exit code is 0 or 1 whatever the cause, for
+checks rlminit itself. Level ready checks that the verdict of every service is ok
+or off; with names, that these are up. Level well checks that no service is ill:
+one that is on its way counts as well. The exit code is 0 or 1 whatever the cause, for
 Docker knows no other. With --json: an object with ok, reasons, missing (why
 there may be profiles that cannot be seen, or which profiles have the name of a
 service; absent if there are none), walls (isolation that the configuration asks
@@ -30,8 +31,8 @@ supervisor.`,
   rlminit health --level ready alice`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if level != "alive" && level != "ready" {
-				return misused(cmd, "--level takes alive or ready, not %q", level)
+			if level != "alive" && level != "ready" && level != "well" {
+				return misused(cmd, "--level takes alive, well or ready, not %q", level)
 			}
 			health, err := askHealth(cmd.Context(), level, once(names))
 			if err != nil {
@@ -57,7 +58,7 @@ supervisor.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive or ready")
+	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive, well or ready")
 	return forPrograms(t, cmd, "write a JSON object")
 }
 

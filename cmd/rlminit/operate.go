@@ -50,7 +50,7 @@ func (o *operation) flags(t *terminal, cmd *cobra.Command) {
 	}
 	f.BoolVar(&o.all, "all", false, all)
 	f.StringVar(&o.options.Kind, "kind", "", "only gateways of this `KIND`")
-	f.StringVar(&o.options.State, "state", "", "only those that are in this `STATE` now, such as failed or unhealthy")
+	f.StringVar(&o.options.State, "state", "", "only those that have this `STATE` now, such as failed or unhealthy, or this verdict: ok, pending, ill, off")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
 	forPrograms(t, cmd, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s; the operation goes on (default: no limit)")

@@ -491,7 +491,7 @@ func TestHealth(t *testing.T) {
 	tell(t, map[string]any{"GET /v1/health": control.Health{OK: true}}, []story{
 		{args: []string{"health"}, out: "alive\n", asks: []string{"GET /v1/health?level=alive"}},
 		{args: []string{"health", "--level", "ready", "a", "b"}, out: "ready\n", asks: []string{"GET /v1/health?level=ready&name=a&name=b"}},
-		{args: []string{"health", "--level", "x"}, code: 2, err: "rlminit: --level takes alive or ready, not \"x\"; see rlminit help health\n"},
+		{args: []string{"health", "--level", "x"}, code: 2, err: "rlminit: --level takes alive, well or ready, not \"x\"; see rlminit help health\n"},
 	})
 	tell(t, map[string]any{"GET /v1/health": control.Health{Reasons: []string{"bob: failed", "web: waits"}}}, []story{
 		{args: []string{"health", "--level=ready"}, code: 1, err: "rlminit: bob: failed\nrlminit: web: waits\n"},

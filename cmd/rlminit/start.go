@@ -31,6 +31,6 @@ only the waiting, and prints the operation's id.`,
 		},
 	}
 	o.flags(t, cmd)
-	cmd.Flags().BoolVar(&o.options.Failed, "failed", false, "every service that has failed")
+	cmd.Flags().BoolVar(&o.options.Failed, "failed", false, "every service that is ill")
 	return cmd
 }

@@ -32,7 +32,8 @@ rlminit's version, and the pids of its init and its supervisor. JSON has fewer
 states: unhealthy is running with healthy false, scheduled is stopped with
 schedule.next; the supervisor is in health --json. With -q nothing is printed,
 and the exit code is 3 when a named service is not running; without names, when
-a service that should be up is not, as health --level ready says.
+a service is ill, as health --level well says. JSON has the verdict of each
+service, ok, pending, ill or off, with its reason_code.
 
 With --wide there are columns for resident memory (shared memory counts for each
 process), CPU time and the number of processes, and rows for the two processes
@@ -135,7 +136,7 @@ func fetch(ctx context.Context, t *terminal, client *control.Client, names []str
 
 // allWell is nil if what is wanted is so, of all there is.
 func allWell(ctx context.Context, client *control.Client) error {
-	health, err := client.Health(ctx, "ready", nil)
+	health, err := client.Health(ctx, "well", nil)
 	if err == nil && !health.OK {
 		err = exitStatus(control.ExitNotRunning)
 	}

@@ -165,9 +165,9 @@ func (t *terminal) paint(colour, s string) string {
 // stateColour gives each state of a service its colour.
 func stateColour(state string) string {
 	switch state {
-	case "running":
+	case "running", control.ToWell:
 		return green
-	case "failed":
+	case "failed", control.ToIll:
 		return red
 	case "stopped", "exited":
 		return faint

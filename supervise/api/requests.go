@@ -30,7 +30,7 @@ type Services interface {
 	// Adopt takes what a profile's state file says for what is wanted of it.
 	Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error)
 	// Ready tells whether what is wanted is up: of the names, or of all.
-	Ready(names []string) (control.Health, error)
+	Ready(names []string, well bool) (control.Health, error)
 	// Lacking are the walls that were asked for and cannot be had here, and where logs
 	// cannot be sent on to now.
 	Lacking() (walls, unsent []string)
@@ -149,10 +149,10 @@ func (s *Server) addServices(services Services) {
 		health, err := control.Health{OK: true, Reasons: []string{}}, error(nil)
 		switch level := cmp.Or(r.URL.Query().Get("level"), "alive"); level {
 		case "alive": // which it is if it answers
-		case "ready":
-			health, err = services.Ready(r.URL.Query()["name"])
+		case "ready", "well":
+			health, err = services.Ready(r.URL.Query()["name"], level == "well")
 		default:
-			return nil, control.BadRequest("unknown level %q; write alive or ready", level)
+			return nil, control.BadRequest("unknown level %q; write alive, well or ready", level)
 		}
 		by := services.Supervisor()
 		health.Supervisor = &by

@@ -118,7 +118,7 @@ func (w *world) ask(lives []*core.Life) {
 	}
 	switch w.r.IntN(10) {
 	case 0:
-		c.Only.Failed = true
+		c.Only.Ill = true
 	case 1:
 		c.Only.Wanted = true
 	case 2:

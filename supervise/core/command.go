@@ -7,6 +7,7 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
+	"rlminit/supervise/verdict"
 )
 
 // The verbs of commands. Any other names an operation of which somebody else says what
@@ -55,8 +56,8 @@ type Command struct {
 
 // Only leaves out who is not meant any more when the command comes to be recorded.
 type Only struct {
-	State  string // the state that they are in; "": any
-	Failed bool   // they have failed
+	State  string // the state or the verdict that they have; "": any
+	Ill    bool   // their verdict is ill
 	Wanted bool   // they are to run
 	Fresh  bool   // they have not run since the boot
 }
@@ -181,10 +182,11 @@ func (s *Set) Meant(o Only, l *Life) bool {
 	if l.definition.Fault != "" && !Active(&l.state) {
 		is = "failed"
 	}
+	judged, _ := l.Verdict(s.input.Now)
 	switch {
-	case o.State != "" && o.State != is && (o.State != string(machine.Unhealthy) || !Unhealthy(&l.state)):
+	case o.State != "" && o.State != is && o.State != string(judged) && (o.State != string(machine.Unhealthy) || !Unhealthy(&l.state)):
 		return false
-	case o.Failed && l.state.Phase != machine.Failed, o.Wanted && !l.Wanted(), o.Fresh && l.state.LastID > 0:
+	case o.Ill && judged != verdict.Ill, o.Wanted && !l.Wanted(), o.Fresh && l.state.LastID > 0:
 		return false
 	}
 	return true

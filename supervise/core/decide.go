@@ -49,7 +49,7 @@ func (s *Set) hold(l *Life, d order.Decision) {
 	reason := s.reason(l, d)
 	stuck := d.Held == order.Stuck
 	changed := stuck != l.stuck
-	l.stuck = stuck
+	l.stuck, l.blocker = stuck, s.blockerOf(d)
 	switch {
 	case reason == l.state.Blocked:
 		if changed {

@@ -135,6 +135,8 @@ type Definition struct {
 	Requires, Wants, After []string
 	Title                  string // what a person calls the service; "": by its name
 	Fault                  string // why there is no usable one; "": there is
+	Scheduled              bool   // its schedule runs it
+	Enabled                bool
 }
 
 // EffectKind says what an Effect is.

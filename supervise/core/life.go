@@ -19,6 +19,7 @@ type Life struct {
 	turn       order.Turn     // Invariant: as order has it, but for one that was announced and is not told yet
 	command    *machine.Event // that it is given in its turn; nil: there is none
 	stuck      bool
+	blocker    blocker
 	former     int // the process of the run before this one, which may have notified late
 
 	wants    Wants
@@ -75,8 +76,8 @@ func (l *Life) Said() string { return l.known.said }
 // Wanted tells whether it is to run, after a stop that has yet to begin too.
 func (l *Life) Wanted() bool { return l.state.Want == machine.WantUp && l.turn < order.Stop }
 
-// Plight is its state in words, for what waits on it.
-func (l *Life) Plight() string { return Plight(&l.state, l.definition.Fault) }
+// Condition is its state in words, with the reason of one that is not up.
+func (l *Life) Condition() string { return Condition(&l.state, l.definition.Fault) }
 
 // pid is that of its process; 0: there is none.
 func (l *Life) pid() int {

@@ -305,7 +305,7 @@ func (s *scheduler) noteWaiting(o *Operation, v operation.Verdict) {
 	waits := ""
 	if v.Take < 0 && v.Failed < 0 && v.Out >= 0 {
 		l := o.lives[v.Out]
-		waits = l.Title() + " is " + l.Plight() + s.limitText(o)
+		waits = l.Title() + " is " + l.Condition() + s.limitText(o)
 	}
 	if waits == o.waits {
 		return
@@ -335,7 +335,7 @@ func (s *scheduler) halt(o *Operation, v operation.Verdict) {
 // have a new process.
 func (s *scheduler) haltText(o *Operation, v operation.Verdict) string {
 	l := o.lives[v.Failed]
-	why := "it is " + l.Plight() + s.limitText(o)
+	why := "it is " + l.Condition() + s.limitText(o)
 	if v.Why != operation.Nothing {
 		why = words(o, l, v.Why, s.set.input.Now)
 	}

@@ -45,7 +45,7 @@ func (s *Set) reason(l *Life, d order.Decision) string {
 	case fact.PassesOn(d.Held) && other.state.Blocked != "":
 		is = brief(other.state.Blocked)
 	case d.Held == order.Stuck:
-		is = "is " + Plight(&other.state, other.definition.Fault)
+		is = "is " + Condition(&other.state, other.definition.Fault)
 	default:
 		is = "is " + other.state.Public()
 	}
@@ -55,9 +55,9 @@ func (s *Set) reason(l *Life, d order.Decision) string {
 // reasonMax bounds a reason within a reason, which has one in it in its turn.
 const reasonMax = 200
 
-// Plight is the state of a service in words, for what waits on it. fault is why it has
-// no usable definition; "": it has one.
-func Plight(s *machine.State, fault string) string {
+// Condition is the state of a service in words, with the reason of one that is not up.
+// fault is why it has no usable definition; "": it has one.
+func Condition(s *machine.State, fault string) string {
 	is, reason := s.Public(), s.Reason
 	if fault != "" && !Active(s) {
 		is, reason = "failed", fault

@@ -31,7 +31,7 @@ func words(o *Operation, l *Life, why operation.Why, now int64) string {
 	}
 	switch {
 	case gate.Strict:
-		return "it is " + l.Plight()
+		return "it is " + l.Condition()
 	case gate.Patient && l.state.Phase == machine.Exited:
 		return title + " has exited: " + l.state.LastExit.String() + "; start it with rlminit start " + title
 	}
@@ -51,7 +51,7 @@ func (l *Life) notUp(why operation.Why, now int64) string {
 	case operation.Full:
 		return title + " cannot be started yet: " + l.state.Reason + "; it is tried again"
 	case operation.Tried:
-		next := "it has been tried again, and is " + l.Plight()
+		next := "it has been tried again, and is " + l.Condition()
 		if l.state.Phase == machine.Backoff {
 			next = "it is tried again in " + soon(l.state.Deadlines.Start-now)
 		}

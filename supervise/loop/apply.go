@@ -195,7 +195,7 @@ func (f *fleet) redefine(u *unit) {
 // definitionOf is what of u's definition the core knows.
 func definitionOf(u *unit) *core.Definition {
 	d := u.definition
-	return &core.Definition{Policy: u.policy(), Requires: d.Requires, Wants: d.Wants, After: d.After, Title: u.title(), Fault: u.fault}
+	return &core.Definition{Policy: u.policy(), Requires: d.Requires, Wants: d.Wants, After: d.After, Title: u.title(), Fault: u.fault, Scheduled: d.Schedule != nil, Enabled: d.Enabled}
 }
 
 // nodesOf are the nodes of units; None of one that is gone.

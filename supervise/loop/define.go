@@ -55,6 +55,7 @@ func (v *Services) define(proposals []registry.Proposal, made func(*unit)) {
 	v.fleet.apply(core.Input{Kind: core.Release})
 	// Not before: a successor would take one that was yet to be started for stopped.
 	for _, u := range units {
+		v.records.judge(u)
 		if !u.kept.fresh {
 			v.records.keepState(u)
 		}
@@ -82,6 +83,7 @@ func (v *Services) newUnit(p registry.Proposal) *unit {
 	if purposed {
 		wants.Desired = service.Running
 	}
+	wants.Owed = p.Fault != "" && (p.Start || purposed)
 	u := v.bare(p, nil, wants)
 	_ = u.allotTag(v.tier1.Tags) // without one it is tried again at each start
 	if p.Fault != "" {

@@ -41,6 +41,7 @@ type kept struct {
 	slot     bool              // there is one, where its status is written
 	changed  bool              // what is wanted is newer than the state that a predecessor left
 	outdated remember.Outdated // what of its run is older than the definition
+	told     remember.Told
 
 	scheduling bool // its schedules count: it is to run
 
@@ -253,7 +254,7 @@ func (r *Records) remember(u *unit, state *machine.State, wants core.Wants, row 
 	}
 	m := remember.Service{
 		Profile: u.definition.Profile, Recorded: u.recorded, Desired: wants.Desired, Before: wants.Before, Commanded: u.kept.commanded, Owed: wants.Owed,
-		Definition: []byte(u.fingerprint), Machine: *state,
+		Definition: []byte(u.fingerprint), Machine: *state, Told: u.kept.told,
 	}
 	if u.fault != "" {
 		m.Kind = u.definition.Kind

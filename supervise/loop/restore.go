@@ -118,7 +118,7 @@ func (c *takeover) bringUpToDate(outdated []*unit) {
 // what is wanted.
 func (c *takeover) takeBack(p registry.Proposal, was remember.Service, recorded service.Intent) *unit {
 	u := c.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
-	u.kept.slot = true
+	u.kept.slot, u.kept.told = true, was.Told
 	if recorded != service.IntentNone && recorded != u.desired() && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.
@@ -257,6 +257,7 @@ func (l *Loop) Starting() (now int) {
 func (l *Loop) Booted() (services int) {
 	l.ask(func() {
 		l.apply(core.Input{Kind: core.Booted})
+		l.Records.judgeAll()
 		l.tier1.Tags.FreeRest()
 		services = len(l.fleet.units)
 		for key, fds := range l.tier1.Held {

@@ -87,6 +87,7 @@ func (l *Loop) published(u *unit, e *core.Effect) {
 		l.Records.publishStatus(u)
 	}
 	l.Records.happened(u, was, before, state)
+	l.Records.judge(u)
 	if was != is {
 		l.ending.outlived(u)
 	}
@@ -123,9 +124,11 @@ func (u *unit) view() *serve.View {
 	if u == nil {
 		return nil
 	}
+	at := boottime()
+	judged, code := u.life.Verdict(at)
 	return &serve.View{
 		Name: u.name, Title: u.title(), Definition: u.definition, Fault: u.fault, Ours: u.ours, Shadowed: u.shadowed, Life: u.life,
-		State: *u.state, At: boottime(), Desired: u.desired(), Wanted: u.wanted(), Older: u.older(),
+		State: *u.state, At: at, Verdict: judged, Code: code, Desired: u.desired(), Wanted: u.wanted(), Older: u.older(),
 		Tag: u.tag, UID: u.process.uid, Secrets: &u.process.secrets, Logged: u.output.slot != nil, Written: u.output.stats(), Unsent: u.output.left(), Lines: u.output.lines,
 	}
 }

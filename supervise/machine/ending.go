@@ -93,18 +93,20 @@ func (g *ending) kill() {
 // judge decides how the run ended, and returns what the exit alone does not say.
 func (g *ending) judge(x Exit) (words string) {
 	run := g.run
-	if run.Verdict = g.policy.judge(x); run.byUs() {
+	if run.Verdict = g.policy.Judge(x); run.byUs() {
 		run.Verdict = VerdictFailure
 	}
 	run.GoodRun = g.wasGood()
 	run.NeverReady = g.policy.Ready != ReadyAtOnce && run.ReadyAt == 0 && !run.ReadyEarly
+	short := ""
 	switch {
 	case run.StopBy == StopNone:
-		run.StopReason = x.String() + g.shortfall()
+		short = g.shortfall()
+		run.StopReason = x.String() + short
 	case !run.byUs():
 		run.StopReason = x.String()
 	}
-	if run.byUs() || x.Memory != "" {
+	if run.byUs() || x.Memory != "" || short != "" {
 		words = run.StopReason
 	}
 	if said := explained(run.StopReason, run.ReportedErrno, run.ReportedExit, &x); run.StopBy != StopCommand && said != run.StopReason {

@@ -10,10 +10,25 @@ type History struct {
 	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
 	LastExit *Exit   `json:"last_exit,omitempty"`
 
+	// Unasked are the monotonic times of the latest restarts that nobody asked for, at
+	// most UnaskedKept. A command does not clear them: no decision of this package rests
+	// on them.
+	Unasked []int64 `json:"unasked,omitempty"`
+
 	// LastWords is how the last run ended, if its exit alone does not say that: the
 	// service reported its failure, or rlminit had to end it. It is shown until a run
 	// was good, or a command starts another.
 	LastWords string `json:"last_words,omitempty"`
+}
+
+// UnaskedKept is the number of restarts whose times are kept.
+const UnaskedKept = 3
+
+// countRestart records a restart that nobody asked for. The slice is copied: the old
+// State keeps its own.
+func (h *History) countRestart(at int64) {
+	h.Restarts++
+	h.Unasked = append(slices.Clone(h.Unasked[max(0, len(h.Unasked)-UnaskedKept+1):]), at)
 }
 
 // clear forgets earlier starts: after a command they do not count.

@@ -99,8 +99,8 @@ func (p *Policy) stopSignal() unix.Signal { return cmp.Or(p.StopSignal, unix.SIG
 
 func (p *Policy) stopScope() Scope { return cmp.Or(p.StopScope, ScopeGroup) }
 
-// judge classifies an exit.
-func (p *Policy) judge(x Exit) Verdict {
+// Judge returns the class of an exit.
+func (p *Policy) Judge(x Exit) Verdict {
 	switch {
 	case x.Signal != 0 || x.Lost:
 		return VerdictFailure

@@ -68,7 +68,7 @@ func (l *life) restart() {
 		return
 	}
 	if delay <= 0 {
-		s.Restarts++
+		s.History.countRestart(l.event.Now)
 		l.launch()
 		return
 	}

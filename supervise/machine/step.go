@@ -121,11 +121,11 @@ func (m *handler) onTimer() {
 	switch d := s.Deadlines; {
 	case s.Phase == Backoff && due(d.Start):
 		m.cause = "back-off is over: " + m.reason
-		s.Restarts++
+		s.History.countRestart(m.event.Now)
 		m.life.launch()
 	case s.Phase == Failed && due(d.Start):
 		m.cause = "tried again after " + short(m.policy.RetryFailed)
-		s.Restarts++
+		s.History.countRestart(m.event.Now)
 		s.History.clear()
 		m.life.launch()
 	case s.Phase == Spawning && due(d.Spawn):

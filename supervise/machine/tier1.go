@@ -32,6 +32,7 @@ func (m *handler) onSpawnFailed() {
 	case m.event.Temporary:
 		// A fault of the host, not of the service: no start is counted, and it is
 		// tried again for as long as it takes.
+		s.LastWords = reason
 		m.life.backOff(max(m.policy.delay(s.Tries, m.event.Rand), spawnRetry), reason)
 	default:
 		m.life.fail(reason, true)

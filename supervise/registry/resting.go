@@ -14,6 +14,7 @@ import (
 	"rlminit/reconcile"
 	"rlminit/service"
 	"rlminit/supervise/settings"
+	"rlminit/supervise/verdict"
 )
 
 // A profile that is not to run, and that nobody has asked for, rests: the registry
@@ -175,7 +176,8 @@ func (s *AtRest) List() []control.Service {
 	}
 	list := make([]control.Service, 0, len(known))
 	for name, e := range known {
-		st := control.Service{Name: name, Type: string(service.Daemon), State: "stopped", Desired: string(e.intent), Profile: &e.profile}
+		st := control.Service{Name: name, Type: string(service.Daemon), State: "stopped", Desired: string(e.intent), Profile: &e.profile,
+			Verdict: string(verdict.Off), ReasonCode: string(verdict.AtRest)}
 		if j := e.judged; j != nil {
 			st.Type = string(j.kind)
 			if j.port != 0 {
@@ -183,7 +185,7 @@ func (s *AtRest) List() []control.Service {
 			}
 			st.Kind = new(config.KindCalled(j.of))
 			if j.fault != "" {
-				st.State, st.Reason = "failed", &j.fault
+				st.State, st.Reason, st.Refused = "failed", &j.fault, j.fault
 			}
 		}
 		list = append(list, st)

@@ -48,7 +48,14 @@ type Service struct {
 	Owed       bool           `json:"owed,omitempty"`       // as in core.Wants
 	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
 	Outdated   *Outdated      `json:"outdated,omitempty"`
+	Told       Told           `json:"told,omitzero"`
 	Machine    machine.State  `json:"machine"`
+}
+
+// Told is what hooks and readers of events were told of a service's verdict.
+type Told struct {
+	Ill      bool `json:"ill,omitempty"`      // it was told to be ill, and not to be well since
+	Flapping bool `json:"flapping,omitempty"` // likewise
 }
 
 // ServicesUnder is where services are among the rows; serviceMax is what there may be of

@@ -42,7 +42,7 @@ func (s *Backend) Plan(name string, to *service.Definition) control.Change {
 	}
 	c := registry.PlanUpdate(name, u.Definition, to, u.Active())
 	if u.Wanted && u.State.EndedBadly() {
-		c.Action, c.Why = "start", cmp.Or(c.Why, "its definition changed")+"; it is "+u.Plight()
+		c.Action, c.Why = "start", cmp.Or(c.Why, "its definition changed")+"; it is "+u.Condition()
 	}
 	return c
 }

@@ -126,7 +126,7 @@ func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, 
 		only.State = ""
 	}
 	if len(names) == 0 {
-		only.Failed, only.Wanted = of.failed, verb == core.VerbRestart // restart --all wakes nothing that was stopped
+		only.Ill, only.Wanted = of.failed, verb == core.VerbRestart // restart --all wakes nothing that was stopped
 	}
 	unread := d.wakeFor(of, verb)
 	d.loop.Read(func(now Services) {

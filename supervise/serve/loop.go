@@ -13,6 +13,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/verdict"
 )
 
 // Loop is what there is to be asked of the supervisor's loop, which owns every service.
@@ -55,6 +56,8 @@ type View struct {
 	Desired service.Intent
 	Wanted  bool   // it is to run, after a stop that has yet to begin too
 	Older   string // why its process is older than its definition; "" if it is not
+	Verdict verdict.Verdict
+	Code    verdict.Code // the reason for the verdict
 
 	Tag     uint32       // of its processes; 0: none yet
 	UID     uint32       // of a profile with its own user; 0: the services' user's
@@ -70,8 +73,8 @@ func (v *View) policy() machine.Policy { return machine.PolicyOf(v.Definition) }
 // Active tells whether a process of it may exist, or is about to.
 func (v *View) Active() bool { return core.Active(&v.State) }
 
-// Plight is its state in words, for what waits on it.
-func (v *View) Plight() string { return core.Plight(&v.State, v.Fault) }
+// Condition is its state in words, with the reason of one that is not up.
+func (v *View) Condition() string { return core.Condition(&v.State, v.Fault) }
 
 // Status is the service as status shows it.
 func (v *View) Status() control.Service {
@@ -107,6 +110,9 @@ func (v *View) Status() control.Service {
 		}
 	}
 	st.LogLostBytes, st.LogUnsentLines = v.Written.LostBytes, v.Unsent
+	st.Verdict, st.ReasonCode = string(v.Verdict), string(v.Code)
+	st.Flapping = verdict.IsFlapping(&v.State, v.At)
+	st.Refused = v.Fault
 	reason := cmp.Or(v.Fault, v.State.Reason, v.lastWords())
 	if st.State == "stopped" {
 		reason = cmp.Or(v.Fault, v.State.Reason) // how its last run ended is in last_exit

@@ -18,12 +18,14 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/api"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/verdict"
 )
 
-// Ready tells whether what is wanted is so: of the names, or of all. Then it is
-// also about what nobody could be asked for: profiles of a volume that is another
-// container's, or that cannot be read, or one whose name a service has.
-func (s *Backend) Ready(names []string) (health control.Health, err error) {
+// Ready tells whether the services of the names, or all, are as desired: each has the
+// verdict ok, or off if it was not named. With well, it is enough that none is ill. Without
+// names the box's own reasons count too: a boot that goes on, a volume that is another
+// container's or cannot be read, a profile whose name a service has.
+func (s *Backend) Ready(names []string, well bool) (health control.Health, err error) {
 	health.Reasons = []string{}
 	var named []*View
 	for _, name := range names {
@@ -56,7 +58,7 @@ func (s *Backend) Ready(names []string) (health control.Health, err error) {
 			health.Reasons = append(health.Reasons, "rlminit is still starting")
 		}
 		for u := range units {
-			if why := u.unready(len(named) > 0); why != "" {
+			if why := u.missing(len(named) > 0); why != "" && (!well || u.Verdict == verdict.Ill) {
 				health.Reasons = append(health.Reasons, u.Title+": "+why)
 			}
 		}
@@ -86,23 +88,16 @@ func (s *Backend) Lacking() (lost, unsent []string) {
 	return lost, s.Log.Unsent()
 }
 
-// unready says why a service that is wanted, or was asked for by name, is not
-// up; "" if it is.
-func (u *View) unready(named bool) string {
-	up := u.State.Phase == machine.Running || u.State.Satisfies(u.policy()) ||
-		u.State.Phase == machine.Exited && u.State.Verdict == machine.VerdictSuccess
-	wanted := named || u.State.Want == machine.WantUp || u.Desired == service.Running
+// missing says why a service is not ready; "" if it is: its verdict is ok, or it is off and
+// was not asked for by name.
+func (u *View) missing(named bool) string {
 	switch {
-	case u.Fault != "" && wanted:
+	case u.Verdict == verdict.OK, u.Verdict == verdict.Off && !named:
+		return ""
+	case u.Code == verdict.DefinitionRefused:
 		return u.Fault
-	case u.State.Want != machine.WantUp && !named && !up:
-		return ""
-	case up && u.State.Health == machine.Unhealthy:
-		return "unhealthy"
-	case up:
-		return ""
 	}
-	return u.Plight()
+	return u.Condition()
 }
 
 // addDescriptions adds the requests that tell what services are made of.

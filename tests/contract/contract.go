@@ -49,6 +49,8 @@ var All = []Test{
 
 	{Name: "StartStopRestart", Run: StartStopRestart},
 	{Name: "WaitEnds", Run: WaitEnds},
+	{Name: "OneVerdict", Run: OneVerdict},
+	{Name: "RefusedAtBoot", Run: RefusedAtBoot},
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
 	{Name: "OrderGoesThroughOneshots", Run: OrderGoesThroughOneshots},
 	{Name: "AfterAndWantsAreOrdered", Run: AfterAndWantsAreOrdered},

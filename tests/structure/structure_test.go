@@ -190,8 +190,8 @@ func TestWhatIsBelowCoreIsPure(t *testing.T) {
 // TestCoreIsPure: what decides about services is made of pure packages, and does no more
 // than decide. Of time it has durations alone, and it starts no goroutine.
 func TestCoreIsPure(t *testing.T) {
-	allowed := []string{"container/heap", "slices", "strconv", "strings", "time", module + "service", module + "supervise/machine", module + "supervise/operation", module + "supervise/order"}
-	for _, p := range list(t, "./supervise/core", "./supervise/operation") {
+	allowed := []string{"container/heap", "slices", "strconv", "strings", "time", module + "service", module + "supervise/machine", module + "supervise/operation", module + "supervise/order", module + "supervise/verdict"}
+	for _, p := range list(t, "./supervise/core", "./supervise/operation", "./supervise/verdict") {
 		for _, i := range p.Imports {
 			if !slices.Contains(allowed, i) {
 				t.Errorf("%s imports %s: it may import %s", top(p.ImportPath), i, strings.Join(allowed, ", "))

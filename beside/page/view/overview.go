@@ -25,12 +25,15 @@ type row struct {
 
 // Key orders rows: the ill ones first, then those that were restarted of late, then by name.
 func (r row) Key() string {
-	rank := r.Is.Rank
+	rank := r.Attention()
 	if r.Crashed() {
-		rank = min(rank, states[control.Outdated].Rank)
+		rank = min(rank, crashedRank)
 	}
 	return fmt.Sprintf("%d %s", rank, r.Name)
 }
+
+// crashedRank is the rank of a service that ended by itself of late: that of one with a mark.
+const crashedRank = 3
 
 // lately is how long a restart that nobody asked for is pointed out.
 const lately = 10 * time.Minute

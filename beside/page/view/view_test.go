@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,9 +51,14 @@ func TestStates(t *testing.T) {
 			t.Errorf("%v is shown as %v", s, got)
 		}
 	}
-	for _, state := range append(control.States, control.Scheduled) {
+	for _, state := range append(slices.Clone(control.ServiceStates), control.Unhealthy, control.Outdated, control.Scheduled) {
 		if _, ok := states[state]; !ok {
 			t.Errorf("the page does not know the state %s", state)
+		}
+	}
+	for verdict, tone := range tones {
+		if got := stateOf(control.Service{State: "running", Verdict: verdict}).Tone; got != tone {
+			t.Errorf("the tone of %s is %s", verdict, got)
 		}
 	}
 	marks := map[string]string{}
@@ -62,7 +68,7 @@ func TestStates(t *testing.T) {
 		}
 		marks[s.Mark] = word
 	}
-	if a, b := rowOf(control.Service{Name: "z", State: "failed"}).Key(), rowOf(control.Service{Name: "a", State: "running"}).Key(); a > b {
+	if a, b := rowOf(control.Service{Name: "z", State: "failed", Verdict: "ill"}).Key(), rowOf(control.Service{Name: "a", State: "running", Verdict: "ok"}).Key(); a > b {
 		t.Errorf("what runs comes before what failed: %q, %q", b, a)
 	}
 }

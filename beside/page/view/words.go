@@ -49,11 +49,21 @@ func stateOf(s control.Service) shown {
 	if word == "running" && s.Outdated {
 		word = control.Outdated
 	}
-	if known, ok := states[word]; ok {
-		return known
+	is, ok := states[word]
+	if !ok {
+		is = shown{word, "?", 3, moving}
 	}
-	return shown{word, "?", 3, moving}
+	if tone, judged := tones[s.Verdict]; judged {
+		is.Tone = tone
+	}
+	if is.Tone == well && (s.Outdated || s.Flapping || s.Refused != "") {
+		is.Tone = moving
+	}
+	return is
 }
+
+// tones are those of verdicts, which decide; a tier has none.
+var tones = map[string]string{"ill": ill, "pending": moving, "ok": well, "off": still}
 
 // toneOf is the tone of a state of an event, an operation, a job or a revision.
 func toneOf(state string) string {
@@ -61,9 +71,9 @@ func toneOf(state string) string {
 		return known.Tone
 	}
 	switch state {
-	case "timed_out", "refused", "partly", "stuck", "interrupted", "rolled-back":
+	case control.ToIll, control.ToFlapping, "timed_out", "refused", "partly", "stuck", "interrupted", "rolled-back":
 		return ill
-	case "done", "applied", "succeeded", "passed", "unchanged", "healthy":
+	case "done", "applied", "succeeded", "passed", "unchanged", "healthy", control.ToWell:
 		return well
 	case "cancelled", "superseded", "undone", "rolled_back":
 		return still

@@ -113,23 +113,6 @@ func Exit(e control.Exit) string {
 	return "ended"
 }
 
-// Urgency sorts what a person should look at before the rest, from 0 on.
-func Urgency(state string) int {
-	switch state {
-	case "failed":
-		return 0
-	case control.Unhealthy:
-		return 1
-	case "backoff":
-		return 2
-	case "waiting", "starting", "stopping":
-		return 3
-	case "running":
-		return 4
-	}
-	return 5
-}
-
 // update has a row be what a snapshot says of its service.
 func (r *Row) update(s control.Service, at time.Time) {
 	same := r.Service.PID != nil && s.PID != nil && *r.Service.PID == *s.PID

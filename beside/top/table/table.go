@@ -125,7 +125,7 @@ func (t *Table) arrange() {
 func (o Order) compare(a, b *Row) int {
 	switch o {
 	case ByState:
-		return cmp.Compare(Urgency(a.State), Urgency(b.State))
+		return cmp.Or(cmp.Compare(a.Service.Attention(), b.Service.Attention()), strings.Compare(a.State, b.State))
 	case ByName:
 		return strings.Compare(a.Name, b.Name)
 	case ByCPU:

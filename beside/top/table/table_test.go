@@ -14,10 +14,13 @@ var start = time.Date(2026, 5, 24, 18, 5, 33, 0, time.UTC)
 
 // running is a service that runs with a pid, and has used so much.
 func running(name string, pid int, memory int64, cpu float64) control.Service {
-	return control.Service{Name: name, State: "running", PID: &pid, Since: ptr(start), Usage: &control.Usage{MemoryBytes: memory, CPUS: cpu, Processes: 1}}
+	return control.Service{Name: name, State: "running", Verdict: "ok", PID: &pid, Since: ptr(start), Usage: &control.Usage{MemoryBytes: memory, CPUS: cpu, Processes: 1}}
 }
 
-func in(name, state string) control.Service { return control.Service{Name: name, State: state} }
+func in(name, state string) control.Service {
+	verdict := map[string]string{"failed": "ill", "backoff": "ill", "running": "ok", "starting": "pending", "stopped": "off", "exited": "ok"}[state]
+	return control.Service{Name: name, State: state, Verdict: verdict}
+}
 
 // names are those that are shown, the one under the cursor in brackets.
 func names(t *Table) string {
@@ -47,7 +50,7 @@ func TestOrders(t *testing.T) {
 	table := &Table{held: true}
 	at := start.Add(time.Minute)
 	sick, young := running("sick", 5, 50, 1), running("young", 6, 10, 1)
-	sick.Healthy, sick.Restarts, young.Since = ptr(false), 3, ptr(start.Add(30*time.Second))
+	sick.Healthy, sick.Verdict, sick.Restarts, young.Since = ptr(false), "ill", 3, ptr(start.Add(30*time.Second))
 	table.Set(Snapshot{At: at, Services: []control.Service{running("big", 3, 900, 5), running("busy", 4, 100, 5), sick, young, in("broken", "failed"), in("off", "stopped")}})
 	table.Set(Snapshot{At: at.Add(time.Second), Services: []control.Service{running("big", 3, 900, 5), running("busy", 4, 100, 5.5), sick, young, in("broken", "failed"), in("off", "stopped")}})
 	expect(t, table, "[broken] sick big busy young off")
@@ -105,7 +108,7 @@ func TestFilter(t *testing.T) {
 	old.Profile, old.Outdated, web.Profile, web.Kind = ptr("old"), true, ptr("web"), ptr("worker")
 	table := new(Table)
 	table.Set(Snapshot{At: start, Services: []control.Service{old, web, in("db", "running")}})
-	for words, want := range map[string]string{"failed": "[web]", "outdated": "[old]", "WORKER": "[web]", "gateway run": "[old]", "": "[web] db old"} {
+	for words, want := range map[string]string{"failed": "[web]", "outdated": "[old]", "WORKER": "[web]", "gateway run": "[old]", "": "[web] old db"} {
 		fresh := *table
 		fresh.cursor, fresh.index = "", 0
 		fresh.Filter(words)
