@@ -101,7 +101,8 @@ func TestWhatIsNotTheFleets(t *testing.T) {
 	mux.HandleFunc("POST /v1/deadlines", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, control.Prolonged{}) })
 	mux.HandleFunc("GET /v1/services", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, []control.Service{
-			{Name: "plain", State: "running"}, {Name: "gateway-odd", State: "running"},
+			{Name: "plain", State: "running"},
+			{Name: "gateway-odd", State: "running"},
 			{Name: "gateway-local", Profile: &local, State: "running"},
 			{Name: "gateway-claimed", Profile: &claimed, State: "running", Deadline: &control.Deadline{Fence: "3"}},
 		})
