@@ -13,6 +13,9 @@ const (
 	FleetProgram = "rlminit-fleet"
 )
 
+// OwnServices are the names of the services that sections of the configuration make.
+var OwnServices = []string{MainService, PageService, FleetService}
+
 // fleet takes note of the section. FleetProgram reads it; here only release counts, the
 // time for which the agent gives its claims back before it ends, and listen, where the page
 // asks it.

@@ -51,7 +51,7 @@ func linesOf(top document.Node, last int32) (lines map[string]document.Block, se
 	}
 	keys := top.Blocks(last)
 	lines = top.Get("services").Blocks(keys["services"].Last)
-	for _, section := range []string{MainService, PageService, FleetService} { // each of which is a service
+	for _, section := range OwnServices { // each of which is a service
 		if block, there := keys[section]; there {
 			if lines == nil {
 				lines = map[string]document.Block{}

@@ -23,6 +23,10 @@ const (
 	// unless the new one crashes too.
 	patience = 2 * time.Second
 
+	// crowded is how long a client without a time of its own asks again while too many
+	// requests are answered.
+	crowded = 30 * time.Second
+
 	// answerLimit bounds an answer that is held in memory: 10,000 services
 	// take less than a tenth of it.
 	answerLimit = 64 << 20
@@ -66,6 +70,17 @@ func At(dir string) *Client {
 		},
 	}
 	return c
+}
+
+// Kept is a client of the same rlminit that keeps its connection between requests. While it
+// makes one at a time, no other caller's requests are counted before its own.
+func (c *Client) Kept() *Client {
+	kept := &Client{c.line}
+	kept.http = &http.Client{
+		CheckRedirect: c.http.CheckRedirect,
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true, DialContext: kept.dial},
+	}
+	return kept
 }
 
 // dial connects to the control socket, if that is one to be trusted.
@@ -220,33 +235,42 @@ func (l *line) persist(ctx context.Context, r request, attempt func() error) err
 	defer l.notice()()
 	var until time.Time
 	pause := 5 * time.Millisecond
-	for {
+	var final error
+	for first := time.Now(); ; {
 		begun := time.Now()
 		err := attempt()
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return l.gaveUp(ctx, r)
+			break
 		}
-		again, final := l.judge(err, r)
-		if !again {
+		var again bool
+		if again, final = l.judge(err, r); !again {
 			return final
 		}
 		now := time.Now()
-		if until.IsZero() || now.Sub(begun) > l.wait {
+		switch _, bounded := ctx.Deadline(); {
+		case !busy(final) && (until.IsZero() || now.Sub(begun) > l.wait):
 			until = now.Add(l.wait)
-		}
-		if now.After(until) {
+		case !busy(final) && now.After(until), busy(final) && !bounded && now.Sub(first) > crowded:
 			return final
+		case busy(final):
+			until = time.Time{} // a supervisor is there
 		}
 		select {
 		case <-ctx.Done():
-			return l.gaveUp(ctx, r)
 		case <-time.After(pause):
+		}
+		if ctx.Err() != nil {
+			break
 		}
 		pause = min(2*pause, 200*time.Millisecond)
 	}
+	if busy(final) {
+		return final
+	}
+	return l.gaveUp(ctx, r)
 }
 
 // gaveUp is said when the caller's time is over, or the caller cancelled.
@@ -265,7 +289,7 @@ func (l *line) gaveUp(ctx context.Context, r request) error {
 func (l *line) judge(err error, r request) (again bool, final error) {
 	var problem *Problem
 	if errors.As(err, &problem) {
-		return false, problem
+		return busy(problem) && r.upload == nil, problem // which is read once
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
@@ -285,7 +309,7 @@ func (l *line) judge(err error, r request) (again bool, final error) {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
 	case ended && r.repeat:
-		return true, NoAnswer("no answer to %s on %s: the supervisor was replaced again and again; docker logs has why", r.what, l.Socket())
+		return true, NoAnswer("no answer to %s on %s: each connection has ended without one; docker logs says whether the supervisor was replaced", r.what, l.Socket())
 	case ended:
 		return false, cutShort(r.what)
 	}

@@ -156,7 +156,7 @@ func TestPatienceEnds(t *testing.T) {
 	c.wait = 50 * time.Millisecond
 	_, err := c.Services(t.Context())
 	var p *Problem
-	if want := "no answer to the status on " + c.Socket() + ": the supervisor was replaced again and again"; !errors.As(err, &p) || p.ExitCode != ExitNoAnswer || !strings.HasPrefix(p.Detail, want) {
+	if want := "no answer to the status on " + c.Socket() + ": each connection has ended without one"; !errors.As(err, &p) || p.ExitCode != ExitNoAnswer || !strings.HasPrefix(p.Detail, want) {
 		t.Errorf("err = %v, want %s", err, want)
 	}
 }
@@ -372,5 +372,41 @@ func TestBootStepIsTold(t *testing.T) {
 	}
 	if got := <-said; !strings.HasPrefix(got, "boot step migrate is running (1") || !strings.HasSuffix(got, "s); waiting for it") {
 		t.Errorf("noticed %q", got)
+	}
+}
+
+// A refusal by a bound is asked again, whatever the request does, until the caller's own time
+// ends, and is said as what it is.
+func TestBusyIsAskedAgain(t *testing.T) {
+	asked, free, gaveUp := 0, 3, func() {}
+	c := At(t.TempDir())
+	l, err := net.Listen("unix", c.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked > 10 {
+			gaveUp()
+		}
+		if asked < free {
+			p := Busy("too many")
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(p.Status)
+			_ = json.NewEncoder(w).Encode(p)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	if err := c.Shutdown(t.Context()); err != nil || asked != free {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	free = 1 << 30
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	gaveUp = cancel
+	if err := c.Shutdown(ctx); !busy(err) {
+		t.Errorf("it is busy until the caller's time ends: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -43,6 +44,7 @@ const (
 	KindNoSuchName   = "no-such-name"
 	KindNotPermitted = "not-permitted"
 	KindNoAnswer     = "no-answer"
+	KindBusy         = "busy"
 	KindTimedOut     = "timed-out"
 	KindUnhealthy    = "unhealthy"
 	KindExists       = "exists"
@@ -74,6 +76,8 @@ func kinds(kind string) (title string, status, exit int) {
 		return "Not permitted", http.StatusForbidden, ExitNotPermitted
 	case KindNoAnswer:
 		return "No rlminit answers", http.StatusServiceUnavailable, ExitNoAnswer
+	case KindBusy:
+		return "Too many requests at once", http.StatusServiceUnavailable, ExitNoAnswer
 	case KindTimedOut:
 		return "Timed out", http.StatusGatewayTimeout, ExitTimedOut
 	case KindUnhealthy:
@@ -111,7 +115,7 @@ func NewProblem(kind, detail string) *Problem {
 		Detail:   detail,
 		ExitCode: exit,
 
-		Retryable: kind == KindNoAnswer || kind == KindTimedOut,
+		Retryable: kind == KindNoAnswer || kind == KindTimedOut || kind == KindBusy,
 	}
 }
 
@@ -261,6 +265,18 @@ func TaggedCaller(name, may string) *Problem {
 // to answer.
 func NoAnswer(format string, args ...any) *Problem {
 	return NewProblem(KindNoAnswer, fmt.Sprintf(format, args...))
+}
+
+// Busy is a problem with exit code 6: nothing was done, since too many requests are
+// answered at the moment.
+func Busy(format string, args ...any) *Problem {
+	return NewProblem(KindBusy, fmt.Sprintf(format, args...))
+}
+
+// busy tells whether an error is that.
+func busy(err error) bool {
+	var p *Problem
+	return errors.As(err, &p) && p.Type == "urn:rlminit:"+KindBusy
 }
 
 // TimedOut is a problem with exit code 7: after the given time, what was waited for was

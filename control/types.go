@@ -264,6 +264,7 @@ type CreateProfile struct {
 	ExistOK     bool              `json:"exist_ok,omitempty"`
 	Clone       string            `json:"clone,omitempty"`   // the profile whose files it begins with
 	Restore     string            `json:"restore,omitempty"` // an entry of the trash, or the profile of which it is the newest
+	Claimed     bool              `json:"claimed,omitempty"` // only if its gateway runs only under a deadline
 	Wait        *Wait             `json:"wait,omitempty"`
 }
 
@@ -287,6 +288,8 @@ type ReplaceProfile struct {
 	Text string  `json:"text"`
 	Base *string `json:"base,omitempty"` // what it was made of; null: whatever is there
 	ID   *string `json:"id,omitempty"`   // of the profile that it was made for; null: whichever has the name
+	// Claimed: only if its gateway runs only under a deadline, as it is and as it is to be.
+	Claimed bool `json:"claimed,omitempty"`
 }
 
 // RenameProfile is the body of POST /v1/profiles/{name}/rename.
@@ -367,6 +370,10 @@ type Operate struct {
 	Failed  bool  `json:"failed,omitempty"`  // start: of "all", only those that failed
 
 	Deadline *Deadline `json:"deadline,omitempty"` // start, of a service that needs one
+	// Claimed: start or stop the gateway of the profile of that name, and nothing else that has
+	// the name. It is refused unless that runs only under a deadline, which is looked at when
+	// the command is carried out.
+	Claimed bool `json:"claimed,omitempty"`
 
 	// With "all": only these, which may be patterns, and only those in this state.
 	Names []string `json:"names,omitempty"`

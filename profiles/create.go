@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/profiles/archive"
 	"rlminit/profiles/overrides"
@@ -115,14 +113,14 @@ func (how *Creation) changes() overrides.Changes {
 // checkFresh refuses a name that reads like a gateway's, which would be that of
 // another profile's service. A profile that has it already keeps it.
 func (s *Store) checkFresh(name string) error {
-	if !strings.HasPrefix(name, service.GatewayPrefix) {
+	refused := misnamed(service.CheckProfilePrefix(name))
+	if refused == nil {
 		return nil
 	}
 	if _, err := s.list.load(name); !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return refuse(ErrName, "%s is refused: names that begin with %s are those of services; leave that out",
-		document.Quote(name), service.GatewayPrefix)
+	return refused
 }
 
 func (c *catalogue) exists(name string) error {

@@ -1,22 +1,18 @@
 package profiles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"rlminit/config"
-	"rlminit/internal/document"
 	"rlminit/service"
 )
 
 // Default is the name of the profile that is the home directory itself.
 const Default = config.DefaultProfile
-
-// maxName is the length of the longest profile name, in bytes.
-const maxName = 64
 
 // GatewayName is the name of the service that runs a profile.
 func GatewayName(profile string) string { return service.GatewayPrefix + profile }
@@ -48,54 +44,28 @@ func refuse(kind error, format string, args ...any) error {
 
 // ValidName tells whether name has the form of a profile's name,
 // [a-z0-9][a-z0-9_-]{0,63}.
-func ValidName(name string) bool {
-	if name == "" || len(name) > maxName {
-		return false
-	}
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
-		case i > 0 && (c == '_' || c == '-'):
-		default:
-			return false
-		}
-	}
-	return true
-}
+func ValidName(name string) bool { return service.ValidProfileName(name) }
 
 // CheckName refuses a name that no profile may get. services are the names of
 // static services.
 func CheckName(name string, services []string) error {
-	if err := checkForm(name); err != nil {
-		return err
-	}
-	return CheckTaken(name, services)
+	return cmp.Or(checkForm(name), CheckTaken(name, services))
 }
 
 // CheckTaken refuses a name that one of the static services has.
 func CheckTaken(name string, services []string) error {
-	if shadows(name, services) {
-		return refuse(ErrName, "%q is the name of a service in the configuration; choose another", name)
-	}
-	return nil
+	return misnamed(service.CheckProfileTaken(name, services))
 }
 
 // checkForm refuses a name that no profile can have, whatever services there are.
-func checkForm(name string) error {
-	if !ValidName(name) {
-		return refuse(ErrName, "%s is not a profile name; use a-z, 0-9, - and _, at most %d of them, the first a letter or a digit",
-			document.Quote(name), maxName)
-	}
-	if service.Reserved(name) {
-		return refuse(ErrName, "%q is a reserved name; choose another", name)
-	}
-	return nil
-}
+func checkForm(name string) error { return misnamed(service.CheckProfileForm(name)) }
 
-// shadows tells whether one of the services has the name of a profile.
-func shadows(name string, services []string) bool {
-	return slices.Contains(services, name) || slices.Contains(services, GatewayName(name))
+// misnamed is what is wrong with a name as an error; nil: "".
+func misnamed(fault string) error {
+	if fault == "" {
+		return nil
+	}
+	return refuse(ErrName, "%s", fault)
 }
 
 // Shadowed tells whether a service of the configuration has the profile's name: it was
@@ -104,7 +74,7 @@ func (p Profile) Shadowed() bool { return errors.Is(p.Fault, ErrShadowed) }
 
 // shadow is the fault of a profile that there is, and whose name a service has.
 func (p *Profile) shadow(services []string) {
-	if shadows(p.Name, services) {
+	if service.Shadows(p.Name, services) {
 		p.Fault = refuse(ErrShadowed, "the profile in %s cannot be run: the configuration has a service %s; give the profile another name: rlminit profile rename %s NEW, or the service, and rlminit reload",
 			p.Dir, p.Name, p.Name)
 	}

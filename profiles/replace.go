@@ -37,6 +37,8 @@ func (p Profile) Valid(c *config.Config) error {
 type Base struct {
 	ID   *string // the profile whose text it was, as ToEdit has it
 	Text *string
+
+	Check func(Profile) error // says why the profile that is there keeps its text; nil: nothing
 }
 
 // ToEdit is a profile, and what tells it from another one that has its name later:
@@ -80,6 +82,11 @@ func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error
 				return err
 			case id != *base.ID:
 				return refuse(ErrBroken, "%s is another profile by now: the one that your text is of was renamed or deleted meanwhile", name)
+			}
+		}
+		if base.Check != nil {
+			if err := base.Check(p); err != nil {
+				return err
 			}
 		}
 		if base.Text != nil && string(p.overrides) != *base.Text {

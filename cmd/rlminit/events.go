@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/internal/document"
 	"rlminit/journal"
 	"rlminit/service"
 )
@@ -53,7 +54,7 @@ files.`,
 			shown := 0
 			each := func(e control.Event) error {
 				if shown++; t.json {
-					t.printf("%s\n", harmless(e.Raw))
+					t.printf("%s\n", document.Harmless(e.Raw))
 				} else {
 					t.printf("%s\n", eventLine(t, e))
 				}

@@ -11,6 +11,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/journal"
 )
@@ -109,7 +110,7 @@ func journalExportVerb(t *terminal) *cobra.Command {
 			}
 			defer o.Close()
 			err = o.Read(cmd.Context(), query, func(r journal.Record) error {
-				t.printf("%s\n", harmless(r.Line))
+				t.printf("%s\n", document.Harmless(r.Line))
 				return t.out.failed
 			})
 			if err != nil && !errors.Is(err, t.out.failed) {

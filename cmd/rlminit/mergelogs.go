@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/document"
 )
 
 // logLine is one line of one of several logs.
@@ -48,7 +49,7 @@ func (p *printer) print(l logLine) error {
 	line := l.text
 	switch {
 	case p.json && p.harmless:
-		line = harmless(jsonOf(p.names[l.from], line))
+		line = document.Harmless(jsonOf(p.names[l.from], line))
 	case p.json:
 		line = jsonOf(p.names[l.from], line)
 	case p.harmless:

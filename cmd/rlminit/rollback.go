@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/internal/document"
 	"rlminit/plan"
 )
 
@@ -58,7 +59,7 @@ plan and begins nothing; with --json the plan is as rlminit plan writes it.`,
 // tellRollback prints the plan of a rollback that was not begun.
 func tellRollback(t *terminal, r control.Revision) error {
 	if t.json {
-		t.printf("%s\n", harmless([]byte(r.Plan)))
+		t.printf("%s\n", document.Harmless([]byte(r.Plan)))
 		return nil
 	}
 	p, err := plan.Read([]byte(r.Plan))

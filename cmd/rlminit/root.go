@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"rlminit/control"
+	"rlminit/internal/document"
 	"rlminit/internal/nearest"
 )
 
@@ -241,24 +239,6 @@ func (t *terminal) printJSON(v any) error {
 	if err != nil {
 		return fmt.Errorf("cannot write the answer as JSON: %w", err)
 	}
-	t.printf("%s\n", harmless(b))
+	t.printf("%s\n", document.Harmless(b))
 	return nil
-}
-
-// harmless escapes in JSON what a terminal may obey, and package json does not:
-// DEL, the controls from U+0080 on, and what changes the direction of a line.
-func harmless(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for _, r := range string(text) {
-		switch {
-		case r <= '~' || unicode.IsPrint(r):
-			out = utf8.AppendRune(out, r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, "\\u%04x\\u%04x", high, low)
-		default:
-			out = fmt.Appendf(out, "\\u%04x", r)
-		}
-	}
-	return out
 }

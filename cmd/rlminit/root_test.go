@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/document"
 )
 
 func TestUsage(t *testing.T) {
@@ -233,7 +234,7 @@ func TestJSONIsHarmless(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = harmless(b)
+	b = document.Harmless(b)
 	if want := `"a é\u001b\u007f\u009b31m\u202e\udb40\udc01\n\""`; string(b) != want {
 		t.Errorf("got %s, want %s", b, want)
 	}

@@ -69,6 +69,8 @@ type Agent struct {
 	seen     int64 // the latest time at which the box was asked something that it has answered
 	leaving  bool
 
+	foreign map[string]bool // names that something else has in the box
+
 	now     int64
 	next    int64
 	effects []Effect
@@ -82,7 +84,7 @@ func New(c Config, v *View) *Agent {
 	}
 	return &Agent{
 		config: c.withDefaults(), view: v,
-		held: map[string]*Held{}, vacancies: newVacancies(), over: map[string]int64{},
+		held: map[string]*Held{}, vacancies: newVacancies(), over: map[string]int64{}, foreign: map[string]bool{},
 	}
 }
 
@@ -302,11 +304,37 @@ func (a *Agent) answerClaim(in Input) {
 // see takes how the gateways in the box were, for what no command has touched since.
 func (a *Agent) see(in Input) {
 	a.seen = max(a.seen, in.Sent)
+	before := a.foreign
+	a.foreign = map[string]bool{}
 	for _, r := range in.Runs {
+		if r.Foreign {
+			a.foreign[r.Name] = true
+			continue
+		}
 		if h := a.held[r.Name]; h != nil && h.Phase == Running && h.Fence == r.Fence && in.Sent >= h.since && r.Ended {
 			a.fail(h, r.Text)
 		}
 	}
+	for name := range before {
+		if v := a.vacant[name]; v != nil && !a.foreign[name] {
+			v.epoch = -1 // it may be claimed now
+			a.soon()
+		}
+	}
+}
+
+// mostForeign is how many names a member says that it has for something else. What it does
+// not say costs an attempt to start it there.
+const mostForeign = 100
+
+// foreignDeclared is the declared names that something else has in the box.
+func (a *Agent) foreignDeclared() (names []string) {
+	for _, name := range sorted(a.foreign) {
+		if _, declared := a.view.Profiles[name]; declared && len(names) < mostForeign {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // fail gives a claim back, since the gateway does not run here.

@@ -91,7 +91,7 @@ func (a *Agent) claim() {
 	room := min(a.config.Claims-a.phases[Claiming], a.config.Starts-a.phases[Preparing]-a.phases[Starting]-a.phases[Claiming], a.room())
 	for ; room > 0 && len(a.queue) > 0; a.queue = a.queue[1:] {
 		name := a.queue[0]
-		if v := a.vacant[name]; v == nil || a.held[name] != nil || v.epoch != a.view.Epoch {
+		if v := a.vacant[name]; v == nil || a.held[name] != nil || a.foreign[name] || v.epoch != a.view.Epoch {
 			continue // it is in the next scan, if at all
 		}
 		a.hold(name, 0, Claiming)
@@ -134,7 +134,7 @@ func (a *Agent) scanAll() {
 			}
 		}
 		switch {
-		case a.held[name] != nil:
+		case a.held[name] != nil, a.foreign[name]:
 		case v.due <= a.now:
 			due[name] = true
 		default:

@@ -78,7 +78,10 @@ type Run struct {
 	Name  string
 	Fence int64
 	Ended bool // it does not run, and will not by itself
-	Text  string
+
+	// Foreign: something that is not the fleet's has the name. Nothing else is said of it.
+	Foreign bool
+	Text    string
 }
 
 // EffectKind says what an Effect is.
@@ -88,7 +91,7 @@ type EffectKind uint8
 const (
 	Survey  EffectKind = iota // answered by Surveyed
 	Grant                     // answered by Granted, NotGranted
-	Renew                     // Lease, TTL: answered by Renewed, NotRenewed, Expired
+	Renew                     // Lease, TTL, Names, which are declared and foreign here: answered by Renewed, NotRenewed, Expired
 	Revoke                    // Lease: nothing runs under it; not answered
 	Evict                     // Name, Lease, Revision: end the session of that member if its key is of that revision; not answered
 	Claim                     // Name, Lease, Fence: if nobody has it, and its mark has that fence, 0: there is none; answered by Claimed, Taken, Unsure
@@ -120,6 +123,7 @@ type Effect struct {
 	Restore   bool
 	Unsure    bool // whether anything ran under the claim is not known
 	Deadlines []Deadline
+	Names     []string
 	Text      string
 }
 

@@ -54,3 +54,26 @@ func TestMoveTakenBack(t *testing.T) {
 		t.Errorf("it runs again under its claim: %+v", effects)
 	}
 }
+
+// TestForeignNames holds that a member whose box has something else of a name takes no profile
+// of that name, and says so with each beat; others take it.
+func TestForeignNames(t *testing.T) {
+	v := NewView()
+	v.Apply(Change{Name: "m0", Value: &Member{Foreign: []string{"plain"}}})
+	v.Apply(Change{Name: "m1", Value: &Member{}})
+	if at := v.Place("plain"); len(at) != 1 || at[0] != "m1" || v.Rank("plain", "m0") != -1 || v.Why("m0", "plain") == "" || v.Why("m0", "other") != "" {
+		t.Errorf("plain goes to %v: %s", at, v.Why("m0", "plain"))
+	}
+	a := New(Config{Member: "m0"}, v)
+	v.Apply(Change{Name: "plain", Value: &Profile{Revision: 1}})
+	for _, names := range [][]string{{"plain", "fleet"}, {"fleet"}} {
+		in := Input{Kind: Seen, Now: 1}
+		for _, name := range names {
+			in.Runs = append(in.Runs, Run{Name: name, Foreign: true})
+		}
+		a.Step(in)
+		if got := a.foreignDeclared(); len(got) != len(names)-1 {
+			t.Errorf("of %q it says %q", names, got)
+		}
+	}
+}

@@ -93,6 +93,9 @@ func (v *View) Why(member, name string) string {
 	if m.Capacity > 0 && v.Load[member] >= m.Capacity && v.Owners[name].Member != member {
 		return "it is full"
 	}
+	if len(m.Foreign) > 0 && slices.Contains(m.Foreign, name) && v.Owners[name].Member != member {
+		return "it has a service or a profile of its own of that name"
+	}
 	return m.Lacks(v.Profiles[name].Labels)
 }
 

@@ -107,7 +107,7 @@ func (s *session) decide(a *Agent) {
 	}
 	if a.now >= next {
 		s.asked = a.now
-		a.do(Effect{Kind: Renew, Lease: s.lease, TTL: s.ttl})
+		a.do(Effect{Kind: Renew, Lease: s.lease, TTL: s.ttl, Names: a.foreignDeclared()})
 		next = a.now + s.ttl/3
 	}
 	a.wake(min(next, s.end()))

@@ -11,8 +11,9 @@ type Member struct {
 	Capacity int               `json:"capacity,omitempty"` // how many profiles at most; 0: any number
 	Labels   map[string]string `json:"labels,omitempty"`
 	Version  string            `json:"version,omitempty"`
-	TTL      int64             `json:"ttl,omitempty"` // of its lease, in nanoseconds
-	Lease    int64             `json:"-"`             // that the key is on
+	TTL      int64             `json:"ttl,omitempty"`     // of its lease, in nanoseconds
+	Foreign  []string          `json:"foreign,omitempty"` // declared names that something else has in its box
+	Lease    int64             `json:"-"`                 // that the key is on
 }
 
 // Owner is a claim.

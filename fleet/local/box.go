@@ -16,11 +16,21 @@ import (
 
 	"rlminit/control"
 	"rlminit/fleet/agent"
+	"rlminit/service"
 )
 
 // Box is the rlminit of this container.
 type Box struct {
 	Client *control.Client
+	// Deadlines moves deadlines on. It has a connection of its own, so that nothing else that
+	// the box is asked is in the way.
+	Deadlines *control.Client
+}
+
+// Open is the box of this container.
+func Open() *Box {
+	client := control.Open()
+	return &Box{Client: client, Deadlines: client.Kept()}
 }
 
 // Survey is all gateways with a deadline, or that need one, of which anything is left.
@@ -62,15 +72,24 @@ func (b *Box) needs(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// Seen is how the gateways are.
+// Seen is how the gateways are, and which names something else has. It is answered only if
+// the box can still move deadlines on.
 func (b *Box) Seen(ctx context.Context) ([]agent.Run, error) {
+	if _, err := control.Prolong(ctx, b.Deadlines, nil); err != nil {
+		return nil, err
+	}
 	all, err := b.Client.Services(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []agent.Run
 	for _, s := range all {
-		if s.Profile != nil {
+		switch name := strings.TrimPrefix(s.Name, service.GatewayPrefix); {
+		case s.Profile == nil:
+			out = append(out, agent.Run{Name: name, Foreign: true})
+		case s.Deadline == nil && s.State == "running": // for a second, one whose deadline has passed too
+			out = append(out, agent.Run{Name: *s.Profile, Foreign: true})
+		default:
 			out = append(out, run(s))
 		}
 	}
@@ -127,25 +146,34 @@ func (b *Box) Prepare(ctx context.Context, name string, p agent.Profile) (made b
 	if err != nil {
 		return false, fmt.Errorf("cannot read its declaration: %w", err)
 	}
-	if _, err := b.Client.Profile(ctx, name); err != nil {
-		if !Is(err, control.KindNoSuchName) {
-			return false, err
-		}
-		o, err := b.Client.CreateProfile(ctx, control.CreateProfile{Name: name, Kind: kind, Stopped: true})
-		if err != nil {
-			return false, err
-		}
-		if o.Problem != nil {
-			return false, o.Problem
-		}
-		made = true
+	if made, err = b.make(ctx, name, kind); err != nil {
+		return false, err
 	}
 	have, err := b.Client.ProfileText(ctx, name)
 	if err != nil || have.Text == text {
 		return made, err
 	}
-	_, err = b.Client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: text})
+	_, err = b.Client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: text, Claimed: true})
 	return made, err
+}
+
+// make sees that the box has the profile, and that it is the fleet's. made: it had none.
+func (b *Box) make(ctx context.Context, name, kind string) (made bool, err error) {
+	switch _, err := b.Client.Profile(ctx, name); {
+	case Is(err, control.KindNoSuchName):
+		o, err := b.Client.CreateProfile(ctx, control.CreateProfile{Name: name, Kind: kind, Stopped: true, Claimed: true})
+		if err == nil && o.Problem != nil {
+			err = o.Problem
+		}
+		return err == nil, err
+	case err != nil:
+		return false, err
+	}
+	needs, err := b.needs(ctx, service.GatewayPrefix+name)
+	if err == nil && !needs {
+		err = fmt.Errorf("the profile %s of this box does not belong to the fleet, since its kind does not have `deadline: required`", name)
+	}
+	return false, err
 }
 
 // definition is the profile.yaml of a declaration: what is the fleet's alone is left out.
@@ -172,6 +200,7 @@ const startWait = 5 * time.Second
 // Start starts a gateway under a fence until at. It returns once it runs, or may be about to.
 func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 	outcomes, err := b.Client.Start(ctx, name, control.Operate{
+		Claimed:  true,
 		Deadline: &control.Deadline{AtNS: at + stretch, Fence: strconv.FormatInt(fence, 10)},
 		Wait:     &control.Wait{TimeoutMS: startWait.Milliseconds()},
 	})
@@ -185,16 +214,16 @@ func (b *Box) Start(ctx context.Context, name string, fence, at int64) error {
 func (b *Box) Extend(ctx context.Context, all []agent.Deadline) (refused []string, err error) {
 	ask := make([]control.Deadline, len(all))
 	for i, d := range all {
-		ask[i] = control.Deadline{Name: d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At + stretch}
+		ask[i] = control.Deadline{Name: service.GatewayPrefix + d.Name, Fence: strconv.FormatInt(d.Fence, 10), AtNS: d.At + stretch}
 	}
-	answer, err := control.Prolong(ctx, b.Client, ask)
+	answer, err := control.Prolong(ctx, b.Deadlines, ask)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range answer.Refused {
 		i := slices.IndexFunc(ask, func(d control.Deadline) bool { return d.Name == r.Name })
 		if i < 0 || !b.lasts(ctx, ask[i]) {
-			refused = append(refused, r.Name)
+			refused = append(refused, strings.TrimPrefix(r.Name, service.GatewayPrefix))
 		}
 	}
 	return refused, nil
@@ -210,17 +239,18 @@ func (b *Box) lasts(ctx context.Context, d control.Deadline) bool {
 // stopWait is how long a stop is waited for. It is asked for again.
 const stopWait = 30 * time.Second
 
-// Stop returns nil once nothing of a gateway is left. A box whose container is stopping refuses
+// Stop returns nil once nothing of a gateway is left: also if the name is that of something
+// that belongs to no fleet, which is left alone. A box whose container is stopping refuses
 // it: it ends everything by itself, and starts nothing any more.
 func (b *Box) Stop(ctx context.Context, name string) error {
-	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Wait: &control.Wait{TimeoutMS: stopWait.Milliseconds()}})
+	outcomes, err := b.Client.Stop(ctx, name, control.Operate{Claimed: true, Wait: &control.Wait{TimeoutMS: stopWait.Milliseconds()}})
 	err = problem(outcomes, err)
 	for late := time.Now().Add(stopWait); Is(err, control.KindConflict) && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
-		if s, err := b.Client.Service(ctx, name); err != nil || s.State != "backoff" && clear(s) {
+		if s, err := b.Client.Service(ctx, service.GatewayPrefix+name); err != nil || s.State != "backoff" && clear(s) {
 			return err
 		}
 	}
-	if Is(err, control.KindNoSuchName) {
+	if Is(err, control.KindNoSuchName) || Is(err, control.KindRefused) {
 		return nil
 	}
 	for _, o := range outcomes {

@@ -285,7 +285,7 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 // renew sends a beat with what this member is now, and the time of the lease that it has.
 func (m *Member) renew(ctx context.Context, e agent.Effect) error {
 	is := m.Config.Member
-	is.TTL = e.TTL
+	is.TTL, is.Foreign = e.TTL, e.Names
 	return m.Store.Renew(ctx, m.Config.Agent.Member, is, e.Lease)
 }
 

@@ -53,19 +53,19 @@ func (s *Store) Progress(ctx context.Context, name string, lease, revision int64
 // Declare declares a profile, if its declaration is still that of a revision; 0: there is
 // none. It returns false if it is not, else the revision of the new one.
 func (s *Store) Declare(ctx context.Context, name, text string, base int64) (ok bool, revision int64, err error) {
-	return s.swap(ctx, name, base, clientv3.OpPut(s.prefix+profiles+name, text))
+	return s.swap(ctx, name, base, clientv3.OpPut(s.prefix+declared+name, text))
 }
 
 // Undeclare takes back the declaration of a revision. It returns false if there is another.
 func (s *Store) Undeclare(ctx context.Context, name string, base int64) (bool, error) {
-	ok, _, err := s.swap(ctx, name, base, clientv3.OpDelete(s.prefix+profiles+name))
+	ok, _, err := s.swap(ctx, name, base, clientv3.OpDelete(s.prefix+declared+name))
 	return ok, err
 }
 
 func (s *Store) swap(ctx context.Context, name string, base int64, op clientv3.Op) (ok bool, revision int64, err error) {
 	ctx, over := s.begin(ctx, s.timeout)
 	defer over(&err)
-	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.prefix+profiles+name), "=", base)).Then(op).Commit()
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.prefix+declared+name), "=", base)).Then(op).Commit()
 	if err != nil {
 		return false, 0, fmt.Errorf("cannot change the declaration of %s: %w", name, err)
 	}

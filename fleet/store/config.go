@@ -39,6 +39,9 @@ type Config struct {
 	User          string
 	Password      string
 
+	// Ignored is told of keys with names that nothing can have; nil: nobody is.
+	Ignored func(text string)
+
 	// Timeout bounds each request; 0: 5 s.
 	Timeout time.Duration
 	// Lease is that of a session: what it waits for, such as a renewal or a claim, is given a
@@ -64,6 +67,9 @@ type Store struct {
 	at        int
 	asked     Asked
 	silent    []string
+
+	odd  map[string]bool // keys that are ignored, and that tell was told of
+	tell func(string)
 }
 
 // Asked is what was asked of etcd, and how long it took. What has failed has had no answer,
@@ -124,7 +130,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use etcd: %w", because(ctx, c.Endpoints[0], conf.TLS, err))
 	}
-	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: cmp.Or(c.Timeout, 5*time.Second), endpoints: c.Endpoints}
+	s := &Store{client: client, prefix: "/rlminit/" + c.Fleet + "/", timeout: cmp.Or(c.Timeout, 5*time.Second), endpoints: c.Endpoints, odd: map[string]bool{}, tell: c.Ignored}
 	if s.brief = s.timeout; c.Lease > 0 {
 		s.brief = min(s.timeout, c.Lease/5)
 	}

@@ -2,11 +2,16 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"rlminit/config"
 	"rlminit/fleet/agent"
+	"rlminit/internal/document"
+	"rlminit/service"
 )
 
 // The kinds of key, which stand behind the fleet's prefix.
@@ -14,7 +19,7 @@ const (
 	members  = "members/"
 	owners   = "owners/"
 	marks    = "marks/"
-	profiles = "profiles/"
+	declared = "profiles/"
 	drains   = "drain/"
 	moves    = "moves/"
 	backoffs = "backoff/"
@@ -22,13 +27,16 @@ const (
 	data     = "data/"
 )
 
+// known are those that decode makes changes of.
+var known = map[string]bool{members: true, owners: true, marks: true, declared: true, drains: true, moves: true, backoffs: true, reports: true}
+
 // owner is the value of a claim.
 type owner struct {
 	Member string `json:"member"`
 }
 
-// declared is what counts here of a declaration; the rest is a profile.yaml.
-type declared struct {
+// declaration is what counts here of a declaration; the rest is a profile.yaml.
+type declaration struct {
 	State  string            `json:"state,omitempty"` // running, stopped
 	Labels map[string]string `json:"labels,omitempty"`
 }
@@ -47,14 +55,55 @@ type backoff struct {
 	Why    string `json:"why"`
 }
 
-// decode makes a change of a key. What is of no kind, or not JSON, is none.
+// CheckName refuses a name that no profile can have, by the rule of every box for a new one.
+func CheckName(name string) error {
+	if fault := service.CheckNewProfile(name, config.OwnServices); fault != "" {
+		return errors.New(fault)
+	}
+	return nil
+}
+
+// checkKey refuses the name in a key, which is a profile's but for those of members.
+func checkKey(kind, name string) error {
+	if kind != members && kind != drains {
+		return CheckName(name)
+	}
+	if fault := service.CheckName(name); fault != "" {
+		return fmt.Errorf("%s %s", document.Quote(name), fault)
+	}
+	return nil
+}
+
+// ignored tells Config.Ignored of a key with a name that nothing can have: once, and of the
+// first few of them.
+func (s *Store) ignored(key string, why error) {
+	s.mutex.Lock()
+	said := s.odd[key] || len(s.odd) == mostOdd
+	if !said {
+		s.odd[key] = true
+	}
+	s.mutex.Unlock()
+	if !said && s.tell != nil {
+		s.tell(fmt.Sprintf("the key %s in etcd is ignored: %v", document.Quote(key), why))
+	}
+}
+
+// mostOdd is how many such keys are told of.
+const mostOdd = 100
+
+// decode makes a change of a key. What is of no kind, has a name that nothing of its kind can
+// have, or is not JSON, is none.
 func (s *Store) decode(kv *mvccpb.KeyValue, gone bool) (c agent.Change, ok bool) {
 	rest, ok := strings.CutPrefix(string(kv.Key), s.prefix)
 	if !ok {
 		return c, false
 	}
 	kind, name, ok := strings.Cut(rest, "/")
-	if !ok || name == "" {
+	if !ok || !known[kind+"/"] {
+		return c, false
+	}
+	if err := checkKey(kind+"/", name); err != nil {
+		s.ignored(string(kv.Key), err)
 		return c, false
 	}
 	c = agent.Change{Revision: kv.ModRevision, Name: name, Gone: gone}
@@ -69,8 +118,8 @@ func (s *Store) decode(kv *mvccpb.KeyValue, gone bool) (c agent.Change, ok bool)
 		c.Value = &agent.Owner{Member: o.Member, Lease: kv.Lease, Fence: kv.CreateRevision}
 	case marks:
 		c.Value = &agent.Mark{Fence: kv.ModRevision}
-	case profiles:
-		var d declared
+	case declared:
+		var d declaration
 		ok = read(&d)
 		c.Value = &agent.Profile{Revision: kv.ModRevision, Stopped: d.State == "stopped", Labels: d.Labels, Text: string(kv.Value)}
 	case moves:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"rlminit/fleet/agent"
 	"rlminit/fleet/test/cluster"
@@ -306,5 +309,32 @@ func TestWatch(t *testing.T) {
 	evict(beat, false)
 	if n := wholes.Load(); n != 1 {
 		t.Errorf("all was read %d times", n)
+	}
+}
+
+// A key with a name that nothing of its kind can have is no change, and is told of once.
+func TestNamesThatNothingHas(t *testing.T) {
+	var told []string
+	s := &Store{prefix: "/rlminit/f/", odd: map[string]bool{}, tell: func(text string) { told = append(told, text) }}
+	value := []byte(`{"member":"m0","to":"m0"}`)
+	for _, kind := range []string{owners, marks, declared, moves, backoffs, reports} {
+		for _, name := range []string{"", "../../x", "a/b", "..", "all", "page", "fleet", "gateway-bob", "A", "\x1b]52;c;eA==\a"} {
+			for range 2 {
+				if c, ok := s.decode(&mvccpb.KeyValue{Key: []byte(s.prefix + kind + name), Value: value, ModRevision: 1}, false); ok {
+					t.Errorf("%s%s: %+v", kind, name, c)
+				}
+			}
+		}
+		if _, ok := s.decode(&mvccpb.KeyValue{Key: []byte(s.prefix + kind + "alice"), Value: value, ModRevision: 1}, false); !ok {
+			t.Errorf("%salice is none", kind)
+		}
+	}
+	for _, kind := range []string{members, drains} {
+		if _, ok := s.decode(&mvccpb.KeyValue{Key: []byte(s.prefix + kind + "a/b"), Value: value}, false); ok {
+			t.Errorf("a member with a slash")
+		}
+	}
+	if len(told) != 62 || strings.ContainsAny(strings.Join(told, ""), "\x1b\a") {
+		t.Errorf("told of %d keys: %q", len(told), told)
 	}
 }

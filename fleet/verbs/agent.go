@@ -54,6 +54,7 @@ func runAgent(ctx context.Context, o *options) error {
 		defer bucket.Close()
 	}
 	local.Notify(false, "it connects to etcd")
+	s.Store.Ignored = func(text string) { logger.Print(text) }
 	st, err := connect(ctx, s.Store, logger)
 	if err != nil {
 		linger(ctx, logger, err)
@@ -67,7 +68,7 @@ func runAgent(ctx context.Context, o *options) error {
 	c := member.Config{
 		Fleet: s.Store.Fleet, Agent: s.agent(), Dir: s.dir(), Store: st, Log: logger,
 		Member: agent.Member{Weight: s.Weight, Capacity: s.Capacity, Labels: s.Labels, Version: version},
-		Box:    &local.Box{Client: control.Open()}, Release: s.Release, Listen: s.Listen,
+		Box:    local.Open(), Release: s.Release, Listen: s.Listen,
 		Tell: func(text string) { local.Notify(true, text) },
 	}
 	if bucket != nil {

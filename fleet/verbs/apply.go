@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 // apply is one `fleet apply`.
 type apply struct {
 	store    *store.Store
-	out      io.Writer
+	out      screen
 	approve  string
 	rolling  int
 	timeout  time.Duration
@@ -51,9 +50,9 @@ back: exit code 8, or 7 if it was late, and 12 if somebody else has changed one 
 			if err != nil {
 				return err
 			}
-			a.store, a.out = st, cmd.OutOrStdout()
+			a.store, a.out = st, screen{cmd.OutOrStdout()}
 			if o.json {
-				a.out = cmd.ErrOrStderr()
+				a.out = screen{cmd.ErrOrStderr()}
 			}
 			result, err := a.run(cmd.Context(), p)
 			if line := lines[result.Result]; line != "" || o.json {
@@ -84,7 +83,7 @@ func (a *apply) run(ctx context.Context, p fleetPlan) (applied, error) {
 		return result, exit(control.ExitUnhealthy, "nothing is changed, for it could not run: %s", some(p.untaken))
 	}
 	for _, w := range p.Warnings {
-		fmt.Fprintln(a.out, "warning: "+w)
+		a.out.println("warning: " + w)
 	}
 	for wave := range slices.Chunk(p.Changes, a.rolling) {
 		if err := a.wave(ctx, wave); err != nil {
@@ -108,7 +107,7 @@ func (a *apply) wave(ctx context.Context, changes []change) error {
 			return err
 		}
 		a.done = append(a.done, c)
-		fmt.Fprintf(a.out, "%s: %sd\n", c.Name, c.Action)
+		a.out.printf("%s: %sd\n", c.Name, c.Action)
 	}
 	return until(ctx, a.store, a.timeout, "", func(v *agent.View) ([]string, error) { return a.wrong(v, changes) })
 }
@@ -174,11 +173,11 @@ func (a *apply) back(ctx context.Context, why error) (applied, error) {
 	}
 	for _, c := range slices.Backward(a.done) {
 		if err := a.change(ctx, c.Name, c.Action == "create", string(c.Old), a.revision[c.Name]); err != nil {
-			fmt.Fprintf(a.out, "%s: cannot be put back: %v\n", c.Name, err)
+			a.out.printf("%s: cannot be put back: %v\n", c.Name, err)
 			result.Result, code = "partly", control.ExitPartly
 			continue
 		}
-		fmt.Fprintf(a.out, "%s: put back\n", c.Name)
+		a.out.printf("%s: put back\n", c.Name)
 	}
 	return result, exit(code, "rolled back: %w", why)
 }

@@ -2,9 +2,7 @@ package verbs
 
 import (
 	"errors"
-	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +41,7 @@ The exit code is 0 if there is no fault, and 1 otherwise.`,
 			if err != nil {
 				c.Faults, err = strings.Split(err.Error(), "\n"), exitError{code: control.ExitFailed}
 			}
-			return errors.Join(o.write(cmd.OutOrStdout(), []checked{c}, func(t *tabwriter.Writer) { fmt.Fprintln(t, c.File+": valid") }), err)
+			return errors.Join(o.write(cmd.OutOrStdout(), []checked{c}, func(t *screen) { t.println(c.File + ": valid") }), err)
 		},
 	}
 }

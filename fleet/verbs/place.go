@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +52,7 @@ fleet a profile's files stay where it ran, so --without-data has to be given.`,
 			if err := o.forbid(true, d.Member); err != nil {
 				return err
 			}
-			err := d.drain(cmd.Context(), st, v, limit, timeout, cmd.ErrOrStderr())
+			err := d.drain(cmd.Context(), st, v, limit, timeout, screen{cmd.ErrOrStderr()})
 			if err == nil || o.json {
 				err = errors.Join(err, o.said(cmd, d, d.Member+" is drained: what it had runs elsewhere"))
 			}
@@ -69,7 +67,7 @@ fleet a profile's files stay where it ran, so --without-data has to be given.`,
 }
 
 // drain waits until the member has none, and what it had runs elsewhere, or is taken by nobody.
-func (d *drained) drain(ctx context.Context, st *store.Store, v *agent.View, limit int, timeout time.Duration, say io.Writer) error {
+func (d *drained) drain(ctx context.Context, st *store.Store, v *agent.View, limit int, timeout time.Duration, say screen) error {
 	had, before := map[string]bool{}, -1
 	d.pending(v, had) // some may be gone before the fleet is read again
 	if err := st.Drain(ctx, d.Member, limit); err != nil {
@@ -79,7 +77,7 @@ func (d *drained) drain(ctx context.Context, st *store.Store, v *agent.View, lim
 		pending, d.Nowhere = d.pending(v, had)
 		if d.Left = v.Load[d.Member]; d.Left != before {
 			before = d.Left
-			fmt.Fprintf(say, "profiles at %s: %d\n", d.Member, d.Left)
+			say.printf("profiles at %s: %d\n", d.Member, d.Left)
 		}
 		return pending, nil
 	})
@@ -173,10 +171,10 @@ the section fleet a profile's files stay where it ran, so --without-data has to 
 			if err := o.forbid(len(all) > 0 && !dry, "their members"); err != nil {
 				return err
 			}
-			if err := o.write(cmd.OutOrStdout(), slices.Concat(append(all, []moved{})...), func(t *tabwriter.Writer) {
-				fmt.Fprintln(t, "PROFILE\tFROM\tTO")
+			if err := o.write(cmd.OutOrStdout(), slices.Concat(append(all, []moved{})...), func(t *screen) {
+				t.printf("PROFILE\tFROM\tTO\n")
 				for _, m := range slices.Concat(all...) {
-					fmt.Fprintf(t, "%s\t%s\t%s\n", m.Profile, m.From, m.To)
+					t.printf("%s\t%s\t%s\n", m.Profile, m.From, m.To)
 				}
 			}); err != nil || dry {
 				return err
@@ -185,7 +183,7 @@ the section fleet a profile's files stay where it ran, so --without-data has to 
 				err := carry(cmd.Context(), st, wave, timeout, "; what has not moved is taken back")
 				for _, m := range wave {
 					if err == nil {
-						fmt.Fprintf(o.errors, "%s runs at %s\n", m.Profile, m.To)
+						o.errors.printf("%s runs at %s\n", m.Profile, m.To)
 					} else {
 						_ = st.Moved(context.WithoutCancel(cmd.Context()), m.Profile, 0) // what has failed counts
 					}

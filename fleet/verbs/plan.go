@@ -7,12 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -67,6 +65,9 @@ func readSet(path string, kinds *config.Config) (map[string][]byte, error) {
 	}
 	all := map[string][]byte{}
 	for _, w := range set.Profiles {
+		if err := store.CheckName(w.Name); err != nil {
+			return nil, fmt.Errorf("%s:%d: profiles.%s: %w", path, w.Node.Line(), document.Quote(w.Name), err)
+		}
 		if len(w.Secrets) > 0 {
 			return nil, fmt.Errorf("%s:%d: profiles.%s.secrets: etcd keeps no secrets; give them to the kind in each container", path, w.Node.Line(), w.Name)
 		}
@@ -195,7 +196,7 @@ member seems to have are warned of. Exit code 14 says that something would chang
 			if err != nil {
 				return err
 			}
-			if err := o.write(cmd.OutOrStdout(), p, func(t *tabwriter.Writer) { p.table(t, args[0]) }); err != nil {
+			if err := o.write(cmd.OutOrStdout(), p, func(t *screen) { p.table(t, args[0]) }); err != nil {
 				return err
 			}
 			if len(p.Changes) > 0 {
@@ -206,12 +207,12 @@ member seems to have are warned of. Exit code 14 says that something would chang
 	}
 }
 
-func (p fleetPlan) table(w io.Writer, file string) {
+func (p fleetPlan) table(t *screen, file string) {
 	marks := map[string]string{"create": "+", "update": "~", "delete": "-"}
 	for _, c := range p.Changes {
-		fmt.Fprintf(w, "%s %s\n", marks[c.Action], c.Name)
+		t.printf("%s %s\n", marks[c.Action], c.Name)
 		if c.Action == "delete" {
-			fmt.Fprintln(w, "    stopped, and not declared any more; its data stays")
+			t.println("    stopped, and not declared any more; its data stays")
 			continue
 		}
 		before, after := map[string]any{}, map[string]any{}
@@ -221,16 +222,16 @@ func (p fleetPlan) table(w io.Writer, file string) {
 		maps.Copy(both, after)
 		for _, key := range slices.Sorted(maps.Keys(both)) {
 			if was, is := shown(before, key), shown(after, key); was != is {
-				fmt.Fprintf(w, "    %s: %s -> %s\n", key, was, is)
+				t.printf("    %s: %s -> %s\n", key, was, is)
 			}
 		}
 	}
 	for _, text := range p.Warnings {
-		fmt.Fprintln(w, "warning: "+text)
+		t.println("warning: " + text)
 	}
-	fmt.Fprintf(w, "%d to change, %d as declared\n", len(p.Changes), p.Unchanged)
+	t.printf("%d to change, %d as declared\n", len(p.Changes), p.Unchanged)
 	if len(p.Changes) > 0 {
-		fmt.Fprintf(w, "approve with: rlminit fleet apply %s --approve %s\n", file, p.Hash)
+		t.printf("approve with: rlminit fleet apply %s --approve %s\n", file, p.Hash)
 	}
 }
 

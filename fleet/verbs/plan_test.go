@@ -42,6 +42,19 @@ func TestReadSet(t *testing.T) {
 	}
 }
 
+// Names that no profile can have in any box are refused before anything is declared.
+func TestNamesOfNoProfile(t *testing.T) {
+	set := filepath.Join(t.TempDir(), "set.yaml")
+	for _, name := range []string{"all", "default", "main", "page", "fleet", "gateway-bob", "gateway-", "a/b", "../../x", "A", `"\e]52;c;eA==\a"`} {
+		if err := os.WriteFile(set, []byte("version: 1\nprofiles:\n  "+name+": {kind: web}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := readSet(set, nil); err == nil {
+			t.Errorf("%s: %v", name, all)
+		}
+	}
+}
+
 // A plan warns of a kind that neither a profile that runs nor the configuration has, and of
 // labels that no member has.
 func TestDoubts(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 	"rlminit/fleet/agent"
 	"rlminit/fleet/status"
 	"rlminit/fleet/store"
+	"rlminit/internal/document"
 )
 
 // Main runs a command line, and returns the exit code.
@@ -34,7 +36,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code.code
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
-		fmt.Fprintln(stderr, "rlminit fleet: "+line)
+		screen{stderr}.println("rlminit fleet: " + line)
 	}
 	switch problem := (*control.Problem)(nil); {
 	case errors.As(err, &code):
@@ -61,14 +63,14 @@ func exit(code int, format string, args ...any) error {
 type options struct {
 	config string
 	json   bool
-	errors io.Writer
+	errors screen
 
 	without bool      // --without-data
 	is      *settings // what open has read
 }
 
 func newRoot(stderr io.Writer) *cobra.Command {
-	o := &options{errors: stderr}
+	o := &options{errors: screen{stderr}}
 	root := &cobra.Command{
 		Use: "fleet",
 
@@ -113,12 +115,13 @@ func (o *options) open(ctx context.Context) (*store.Store, *settings, error) {
 		return nil, nil, exit(control.ExitUsage, "%w", err)
 	}
 	o.is = s
+	s.Store.Ignored = func(text string) { o.errors.println("rlminit fleet: " + text) }
 	st, err := store.Open(ctx, s.Store)
 	if err != nil {
 		return nil, nil, exit(control.ExitNoAnswer, "%w", err)
 	}
 	for _, at := range st.Silent() {
-		fmt.Fprintf(o.errors, "rlminit fleet: etcd at %s does not answer; others do\n", at)
+		o.errors.printf("rlminit fleet: etcd at %s does not answer; others do\n", at)
 	}
 	return st, s, nil
 }
@@ -153,7 +156,7 @@ func (o *options) asking(within *time.Duration, run func(*cobra.Command, []strin
 
 // said writes a value as JSON, or a line.
 func (o *options) said(cmd *cobra.Command, value any, line string) error {
-	return o.write(cmd.OutOrStdout(), value, func(t *tabwriter.Writer) { fmt.Fprintln(t, line) })
+	return o.write(cmd.OutOrStdout(), value, func(t *screen) { t.println(line) })
 }
 
 // until follows the fleet until pending has nothing, for at most limit: what is not done
@@ -206,13 +209,35 @@ func waits(v *agent.View, name string) string {
 // some is as much of what is to be said as fits.
 func some(all []string) string { return fmt.Sprintf("%.500s", strings.Join(all, "; ")) }
 
-func (o *options) write(w io.Writer, value any, table func(*tabwriter.Writer)) error {
+// screen writes for people. What it is given may be anybody's, such as text that somebody has
+// put into etcd: it commands no terminal, and stays on its line and in its column.
+type screen struct{ to io.Writer }
+
+func (l screen) printf(format string, args ...any) {
+	for i, arg := range args {
+		switch is := arg.(type) {
+		case string:
+			args[i] = document.Printable(is, unicode.ReplacementChar)
+		case error:
+			args[i] = document.Printable(is.Error(), unicode.ReplacementChar)
+		}
+	}
+	fmt.Fprintf(l.to, format, args...)
+}
+
+func (l screen) println(text string) { l.printf("%s\n", text) }
+
+// write writes a value as JSON, or a table.
+func (o *options) write(w io.Writer, value any, table func(*screen)) error {
 	if o.json {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(value)
+		text, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "%s\n", document.Harmless(text))
+		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	table(t)
+	table(&screen{t})
 	return t.Flush()
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +28,10 @@ func statusVerb(o *options) *cobra.Command {
 				}
 			}
 			all = slices.DeleteFunc(all, func(s status.Profile) bool { return len(names) > 0 && !slices.Contains(names, s.Name) })
-			return o.write(cmd.OutOrStdout(), all, func(t *tabwriter.Writer) {
-				fmt.Fprintln(t, "PROFILE\tSTATE\tMEMBER\tFENCE\tWHY")
+			return o.write(cmd.OutOrStdout(), all, func(t *screen) {
+				t.printf("PROFILE\tSTATE\tMEMBER\tFENCE\tWHY\n")
 				for _, s := range all {
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.160s\n", s.Name, s.State, cmp.Or(s.Owner, "-"), number(s.Fence), s.Why)
+					t.printf("%s\t%s\t%s\t%s\t%.160s\n", s.Name, s.State, cmp.Or(s.Owner, "-"), number(s.Fence), s.Why)
 				}
 			})
 		}),
@@ -53,14 +52,14 @@ func membersVerb(o *options) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: o.asking(&patience, func(cmd *cobra.Command, _ []string, _ *store.Store, v *agent.View) error {
 			all := status.Members(v)
-			return o.write(cmd.OutOrStdout(), all, func(t *tabwriter.Writer) {
-				fmt.Fprintln(t, "MEMBER\tSTATE\tPROFILES\tWEIGHT\tCAPACITY\tLABELS")
+			return o.write(cmd.OutOrStdout(), all, func(t *screen) {
+				t.printf("MEMBER\tSTATE\tPROFILES\tWEIGHT\tCAPACITY\tLABELS\n")
 				for _, m := range all {
 					var labels []string
 					for _, k := range slices.Sorted(maps.Keys(m.Labels)) {
 						labels = append(labels, k+"="+m.Labels[k])
 					}
-					fmt.Fprintf(t, "%s\t%s\t%d\t%g\t%s\t%s\n", m.Name, m.State, m.Profiles, m.Weight, number(int64(m.Capacity)), cmp.Or(strings.Join(labels, ","), "-"))
+					t.printf("%s\t%s\t%d\t%g\t%s\t%s\n", m.Name, m.State, m.Profiles, m.Weight, number(int64(m.Capacity)), cmp.Or(strings.Join(labels, ","), "-"))
 				}
 			})
 		}),
@@ -95,22 +94,22 @@ func whyVerb(o *options) *cobra.Command {
 	}
 }
 
-func (e explanation) table(t *tabwriter.Writer) {
+func (e explanation) table(t *screen) {
 	switch {
 	case !e.Declared:
-		fmt.Fprintf(t, "%s is not declared; whoever has it is to stop it\n", e.Name)
+		t.printf("%s is not declared; whoever has it is to stop it\n", e.Name)
 	case e.Owner != "":
-		fmt.Fprintf(t, "%s is owned by %s under fence %d; it stays there until a drain or a move\n", e.Name, e.Owner, e.Fence)
+		t.printf("%s is owned by %s under fence %d; it stays there until a drain or a move\n", e.Name, e.Owner, e.Fence)
 	default:
-		fmt.Fprintf(t, "%s is %s\n", e.Name, e.State)
+		t.printf("%s is %s\n", e.Name, e.State)
 	}
 	if e.Why != "" {
-		fmt.Fprintln(t, e.Why)
+		t.println(e.Why)
 	}
 	if len(e.Order) > 0 {
-		fmt.Fprintln(t, "members that take it, the next one first: "+strings.Join(e.Order, ", "))
+		t.println("members that take it, the next one first: " + strings.Join(e.Order, ", "))
 	}
 	for _, r := range e.Refuse {
-		fmt.Fprintln(t, "does not take it: "+r)
+		t.println("does not take it: " + r)
 	}
 }

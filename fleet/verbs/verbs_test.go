@@ -283,3 +283,22 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the help has no exit codes: %s", &out)
 	}
 }
+
+// What comes from etcd commands no terminal, and stays on its line, as text and as JSON.
+func TestNothingCommandsATerminal(t *testing.T) {
+	hostile := "a\x1b]52;c;eA==\a\u009b31m\u202e\nb\tc"
+	value := []map[string]string{{"why": hostile}}
+	for _, json := range []bool{false, true} {
+		var out bytes.Buffer
+		o := &options{json: json}
+		if err := o.write(&out, value, func(t *screen) {
+			t.printf("%s\t%v\n", hostile, errors.New(hostile))
+			t.println(hostile)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); strings.ContainsAny(got, "\x1b\a\t\u009b\u202e") || !json && strings.Count(got, "\n") != 2 {
+			t.Errorf("JSON %v: %q", json, got)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -279,6 +280,24 @@ func Printable(text string, instead rune) string {
 		}
 		return r
 	}, text)
+}
+
+// Harmless escapes in JSON what a terminal may obey, and package json does not:
+// DEL, the controls from U+0080 on, and what changes the direction of a line.
+func Harmless(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		switch {
+		case r <= '~' || unicode.IsPrint(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, "\\u%04x\\u%04x", high, low)
+		default:
+			out = fmt.Appendf(out, "\\u%04x", r)
+		}
+	}
+	return out
 }
 
 const maxQuoted = 60

@@ -97,6 +97,11 @@ func (c callers) Caller(uid, tag uint32, name string) (string, service.Control, 
 	}
 	return "page", c[tag], name == "page"
 }
+
+func (c callers) Commander(uid, tag uint32) bool {
+	_, may, _ := c.Caller(uid, tag, "")
+	return may == service.ControlAll
+}
 func (callers) ReadAll() bool       { return false }
 func (callers) Applies(uint32) bool { return false }
 

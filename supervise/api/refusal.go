@@ -23,6 +23,12 @@ func answering(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*counted); ok {
 			c.ours.Store(true)
+			if c.turned {
+				w.Header().Set("Retry-After", "1")
+				w.Header().Set("Connection", "close")
+				answerProblem(w, control.Busy("too many requests at once: %d are answered at a time of a service without control: true; try again", connectionsEach))
+				return
+			}
 		}
 		if at := r.URL.Path; path.Clean("/"+at) != at {
 			answerProblem(w, noSuchPath(at)) // no path of ours ends with a slash

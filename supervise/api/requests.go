@@ -21,8 +21,8 @@ type Services interface {
 	// Operate carries out start, stop or restart of one service, or of "all".
 	// The id is that of the operation; 0: there is none.
 	Operate(ctx context.Context, verb, name string, how control.Operate, by control.Actor) (o []control.Outcome, id uint64, err error)
-	// Prolong moves deadlines on.
-	Prolong(deadlines []control.Deadline) control.Prolonged
+	// Prolong moves deadlines on, and answers when that is done.
+	Prolong(ctx context.Context, deadlines []control.Deadline) (control.Prolonged, error)
 	Signal(name string, signal syscall.Signal) (control.Service, error)
 	Wait(ctx context.Context, name string, what control.WaitFor) (control.Service, error)
 	// Reload takes up what has changed of definitions.
@@ -125,8 +125,8 @@ func (s *Server) addServices(services Services) {
 	s.Handle("POST /v1/services/{name}/start", MayOperate, operate(services, "start"))
 	s.Handle("POST /v1/services/{name}/stop", MayOperate, operate(services, "stop"))
 	s.Handle("POST /v1/services/{name}/restart", MayOperate, operate(services, "restart"))
-	s.Handle("POST /v1/deadlines", MayCommand, WithBody(func(_ *http.Request, body control.Deadlines) (any, error) {
-		return services.Prolong(body.Deadlines), nil
+	s.Handle("POST /v1/deadlines", MayCommand, WithBody(func(r *http.Request, body control.Deadlines) (any, error) {
+		return services.Prolong(r.Context(), body.Deadlines)
 	}))
 	s.Handle("POST /v1/services/{name}/signal", MayCommand, WithBody(func(r *http.Request, body control.Signal) (any, error) {
 		signal, ok := service.ParseSignal(body.Signal)

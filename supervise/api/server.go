@@ -40,7 +40,13 @@ const (
 	connectionsMax  = 1024
 	connectionsEach = 32  // of one caller who may not command
 	connectionsRest = 512 // of all of them: a service can make others
+	turnedEach      = 32  // of one caller: connections above the bounds that are told so
+	turnedMax       = 128 // of all callers
 )
+
+// deadlinesPath is the path of a request that waits for no turn: what it comes too late for
+// ends.
+const deadlinesPath = "/v1/deadlines"
 
 // Server is the control socket's requests, and who may make which.
 type Server struct {
@@ -58,6 +64,9 @@ type Callers interface {
 	// Caller is the service that a uid and a tag are of, what it may ask, and whether
 	// it is the one that name means. service is "" where nobody has the tag.
 	Caller(uid, tag uint32, name string) (service string, may service.Control, itself bool)
+	// Commander tells whether a uid and a tag are those of a service that may command. It
+	// waits for nothing.
+	Commander(uid, tag uint32) bool
 	// ReadAll tells whether anybody may see every status.
 	ReadAll() bool
 	// Applies tells whether a uid that may not command may apply plans.
@@ -128,7 +137,7 @@ func (s *Server) Serve(fd int) error {
 		s.door.listener.Store(unix)
 	}
 	go func() {
-		if err := s.http().Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}}); err != nil {
+		if err := s.http().Serve(newBounded(listener, s)); err != nil {
 			slog.Error("the control socket is no longer served", "err", err)
 		}
 	}()
@@ -156,7 +165,9 @@ func newServer(h http.Handler) *http.Server {
 			// For the body, also of a request that is refused before it is read:
 			// net/http reads on before it sends the answer. See readBody.
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-			defer turns.Take(requestTurn)()
+			if r.URL.Path != deadlinesPath {
+				defer turns.Take(requestTurn)()
+			}
 			h.ServeHTTP(w, r)
 		}),
 		ConnState: answered,
@@ -169,16 +180,29 @@ func newServer(h http.Handler) *http.Server {
 	}
 }
 
-// bounded is a listener that closes at once what is above the bounds, so that
-// no caller can keep the others out.
+// bounded is a listener that has those told who are above the bounds, and closes at once
+// what is above the bounds of that, so that no caller can keep the others out.
 type bounded struct {
 	net.Listener
 	s *Server
 
-	mu    sync.Mutex
-	total int
-	rest  int // of those who may not command
-	open  map[peer]int
+	mu     sync.Mutex
+	total  int // that are served
+	rest   int // of them, of those who may not command
+	turned int // that are turned away
+	open   map[peer]int
+	away   map[peer]int
+}
+
+func newBounded(l net.Listener, s *Server) *bounded {
+	return &bounded{Listener: l, s: s, open: map[peer]int{}, away: map[peer]int{}}
+}
+
+// admission is how a connection is counted.
+type admission struct {
+	peer     peer
+	commands bool // it is of a caller who may command
+	turned   bool // it is above the bounds: its request is answered with that
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
@@ -189,44 +213,57 @@ func (b *bounded) Accept() (net.Conn, error) {
 		}
 		b.s.door.taken.Add(1)
 		p, pid, err := b.s.peerOf(conn)
-		if err == nil && b.admit(p) {
-			return &counted{UnixConn: conn.(*net.UnixConn), peer: p, pid: pid, release: func() { b.release(p) }}, nil
+		if err == nil {
+			if a, ok := b.admit(p); ok {
+				return &counted{UnixConn: conn.(*net.UnixConn), peer: p, pid: pid, turned: a.turned, release: func() { b.release(a) }}, nil
+			}
 		}
 		conn.Close()
 	}
 }
 
-func (b *bounded) admit(p peer) bool {
+func (b *bounded) admit(p peer) (a admission, ok bool) {
+	a = admission{peer: p, commands: b.s.commander(p)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.uid != 0 && b.total >= connectionsMax {
-		return false
-	}
-	if !b.commander(p) {
-		if b.open[p] >= connectionsEach || b.rest >= connectionsRest {
-			return false
-		}
+	a.turned = p.uid != 0 && b.total >= connectionsMax || !a.commands && (b.open[p] >= connectionsEach || b.rest >= connectionsRest)
+	switch {
+	case a.turned && (b.away[p] >= turnedEach || b.turned >= turnedMax):
+		return a, false
+	case a.turned:
+		b.turned++
+		b.away[p]++
+		return a, true
+	case !a.commands:
 		b.rest++
 	}
 	b.total++
 	b.open[p]++
-	return true
+	return a, true
 }
 
-// commander tells whether p is one who may command, as far as the kernel knows.
-func (b *bounded) commander(p peer) bool {
-	return p.uid == 0 || p.uid == b.s.user && p.tag == 0
+// commander tells whether p is one who may command: by its uid, as far as the kernel knows,
+// or as a service with control: true.
+func (s *Server) commander(p peer) bool {
+	return p.uid == 0 || p.uid == s.user && p.tag == 0 || s.known.Commander(p.uid, p.tag)
 }
 
-func (b *bounded) release(p peer) {
+func (b *bounded) release(a admission) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.total--
-	if !b.commander(p) {
+	of := b.open
+	switch {
+	case a.turned:
+		b.turned--
+		of = b.away
+	case !a.commands:
 		b.rest--
+		fallthrough
+	default:
+		b.total--
 	}
-	if b.open[p]--; b.open[p] == 0 {
-		delete(b.open, p)
+	if of[a.peer]--; of[a.peer] == 0 {
+		delete(of, a.peer)
 	}
 }
 
@@ -235,6 +272,7 @@ type counted struct {
 	*net.UnixConn
 	peer    peer
 	pid     int32       // who connected; 0: a process that we do not see
+	turned  bool        // it is above the bounds
 	ours    atomic.Bool // what is written is a handler's: see refusal.go
 	once    sync.Once
 	release func()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/service"
 	"rlminit/wire"
 )
 
@@ -27,7 +29,7 @@ func listening(t *testing.T, s *Server) string {
 		t.Fatal(err)
 	}
 	server := s.http()
-	go server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}})
+	go server.Serve(newBounded(listener, s))
 	t.Cleanup(func() { server.Close() })
 	return listener.Addr().String()
 }
@@ -72,7 +74,7 @@ type nothing = Services // which has a method of its own name
 
 // everything is a server that has every request, and nothing behind it.
 func everything(user uint32) *Server {
-	s := NewServer(&wire.Policy{User: wire.Identity{UID: user}}, nil)
+	s := NewServer(&wire.Policy{User: wire.Identity{UID: user}}, callers{})
 	s.Add(struct{ nothing }{}, struct{ Profiles }{}, nil, nil)
 	return s
 }
@@ -223,25 +225,69 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 // A service that makes others, each with a tag of its own, keeps nobody out who
 // may command.
 func TestManyTagsKeepNobodyOut(t *testing.T) {
-	b := &bounded{s: everything(1000), open: map[peer]int{}}
-	var admitted []peer
+	b := newBounded(nil, everything(1000))
+	var admitted []admission
 	for tag := uint32(50000); tag < 50100; tag++ {
 		for range 2 * connectionsEach {
-			if p := (peer{uid: 1000, tag: tag}); b.admit(p) {
-				admitted = append(admitted, p)
+			if a, ok := b.admit(peer{uid: 1000, tag: tag}); ok {
+				admitted = append(admitted, a)
 			}
 		}
 	}
-	user := peer{uid: 1000}
-	if len(admitted) < 2*connectionsEach || !b.admit(user) {
+	user, ok := b.admit(peer{uid: 1000})
+	if len(admitted) < 2*connectionsEach || !ok || user.turned {
 		t.Errorf("of services %d connections are admitted, of the service user none", len(admitted))
 	}
 	b.release(user)
 	for _, p := range admitted {
 		b.release(p)
 	}
-	if b.total != 0 || b.rest != 0 || len(b.open) != 0 {
+	if b.total != 0 || b.rest != 0 || b.turned != 0 || len(b.open) != 0 || len(b.away) != 0 {
 		t.Errorf("%d connections are counted, %d of services, though none is open", b.total, b.rest)
+	}
+}
+
+// A service that may command is counted as one that may; of any other so many requests are
+// answered at once, and some more are told that they are too many.
+func TestServicesAboveTheirBound(t *testing.T) {
+	const all, some = 50001, 50002
+	s := NewServer(&wire.Policy{User: wire.Identity{UID: 1000}, TagLow: 50000, TagHigh: 59999}, callers{all: service.ControlAll, some: service.ControlOperate})
+	b := newBounded(nil, s)
+	count := func(tag uint32, n int) (served, turned int) {
+		for range n {
+			switch a, ok := b.admit(peer{uid: 1000, tag: tag}); {
+			case a.turned && ok:
+				turned++
+			case ok:
+				served++
+			}
+		}
+		return served, turned
+	}
+	if served, turned := count(some, 300); served != connectionsEach || turned != turnedEach {
+		t.Errorf("of one who may not command %d are served and %d turned away", served, turned)
+	}
+	if served, turned := count(all, 300); served != 300 || turned != 0 {
+		t.Errorf("of one who may command %d are served and %d turned away", served, turned)
+	}
+}
+
+// Whoever is above the bounds is told so, may ask again, and has had nothing done.
+func TestTooManyAtOnce(t *testing.T) {
+	s := everything(1000)
+	b := newBounded(nil, s)
+	for range connectionsMax {
+		b.admit(peer{uid: 1000})
+	}
+	a, ok := b.admit(peer{uid: 1000})
+	r := httptest.NewRequest("POST", "http://rlminit/v1/shutdown", http.NoBody)
+	r = r.WithContext(context.WithValue(r.Context(), connectionKey{}, &counted{turned: a.turned}))
+	w := httptest.NewRecorder()
+	s.http().Handler.ServeHTTP(w, r)
+	var p control.Problem
+	err := json.NewDecoder(w.Body).Decode(&p)
+	if !ok || err != nil || w.Code != 503 || w.Header().Get("Retry-After") != "1" || p.Type != "urn:rlminit:busy" || !p.Retryable {
+		t.Errorf("%v, %d, %v, %+v, %v", ok, w.Code, w.Header(), p, err)
 	}
 }
 

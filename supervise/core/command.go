@@ -42,6 +42,10 @@ type Command struct {
 	Pids  []int    // likewise, their processes
 	Runs  []uint64 // of VerbReload: those that are restarted; 0: it is waited for
 	Only  Only
+	// Claimed: it is for services that run under a deadline alone, and is refused if one of its
+	// members is another service by the time that it is recorded, or carried out.
+	Claimed bool
+
 	Along bool           // what must, or should, be started with them is
 	Want  service.Intent // what is wanted of them from now on; IntentNone: as before
 
@@ -60,6 +64,23 @@ type Only struct {
 	Ill    bool   // their verdict is ill
 	Wanted bool   // they are to run
 	Fresh  bool   // they have not run since the boot
+}
+
+// Unclaimed is a member of a command for claimed services that is none; nil: there is none.
+// Claimed is a service that runs only under a deadline, or whose run has one.
+func (c *Command) Unclaimed() *Life {
+	for _, l := range c.Lives {
+		if c.Claimed && !l.definition.Policy.Deadline && !Leased(&l.state) {
+			return l
+		}
+	}
+	return nil
+}
+
+// Leased tells whether there is a run that began under a deadline, whatever the definition
+// says by now.
+func Leased(s *machine.State) bool {
+	return s.ID != 0 && s.Lease.At != 0 && s.StartedAt <= s.Lease.At
 }
 
 // Members are those whom it is for, AlongWith who is started with them, when it is to be
@@ -138,6 +159,9 @@ func (s *queue) record(c *Command) bool {
 		s.set.outbox.effect(Effect{Kind: Refused, Node: order.None, Command: c, Text: "cannot " + c.Verb + " anything: the container is stopping"})
 		return true
 	}
+	if s.refuseUnclaimed(c) {
+		return true
+	}
 	lives := slices.DeleteFunc(slices.Clone(c.Lives), func(l *Life) bool { return !s.stillMeant(c, l) })
 	along := s.startedAlong(c, lives)
 	if len(lives) == 0 && c.restores != nil {
@@ -161,6 +185,17 @@ func (s *queue) record(c *Command) bool {
 	}
 	s.claim(c, true)
 	s.set.outbox.effect(Effect{Kind: Record, Node: order.None, Command: c})
+	return true
+}
+
+// refuseUnclaimed refuses a command for claimed services of which one is none.
+func (s *queue) refuseUnclaimed(c *Command) bool {
+	l := c.Unclaimed()
+	if l == nil {
+		return false
+	}
+	text := "cannot " + c.Verb + " " + l.Title() + ": its definition does not have `deadline: required`, so it belongs to no fleet"
+	s.set.outbox.effect(Effect{Kind: Refused, Node: order.None, Command: c, Text: text, Unclaimed: true})
 	return true
 }
 
@@ -218,6 +253,7 @@ func (s *queue) recorded(c *Command) {
 		s.set.Operations.restoreIntents(c.restores)
 	case c.Verb == VerbFollow:
 		s.follow(c)
+	case s.refuseUnclaimed(c): // its definition has changed while it was recorded
 	case failed && !c.stops():
 		s.set.outbox.effect(Effect{Kind: Refused, Node: order.None, Command: c})
 	default:

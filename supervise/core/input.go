@@ -179,6 +179,7 @@ type Effect struct {
 	Begun     bool
 	Over      bool
 	Gated     bool // of Refused: too many are out of service
+	Unclaimed bool // of Refused: a member is no claimed service
 
 	// The states around a transition; they stay as they are. Remembered: it began with
 	// Remember.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"rlminit/profiles"
@@ -20,7 +21,10 @@ import (
 // fleet is every supervised service, by its name and by its number in the core, which
 // decides about all of them. Only the loop changes it.
 type fleet struct {
-	units  map[string]*unit
+	units map[string]*unit
+	// commanders are the names of services that may command. Anybody may read it.
+	commanders *sync.Map
+
 	byNode []*unit // as the core numbers them; nil: no unit has that number
 
 	set   core.Set
@@ -33,7 +37,7 @@ type fleet struct {
 }
 
 func newFleet() fleet {
-	f := fleet{units: map[string]*unit{}, alarm: newAlarm()}
+	f := fleet{units: map[string]*unit{}, alarm: newAlarm(), commanders: new(sync.Map)}
 	f.set.NoRoom = []string{handover.ErrNoTag.Error(), process.NoProcess}
 	return f
 }
@@ -167,6 +171,7 @@ func (f *fleet) Again(v *serve.View) *serve.View {
 // one. It is called while decisions are held back.
 func (f *fleet) add(u *unit, state *machine.State, wants core.Wants) {
 	f.units[u.name] = u
+	f.levelled(u)
 	profile, gateway := strings.CutPrefix(u.name, service.GatewayPrefix)
 	if !gateway {
 		profile = ""
@@ -184,12 +189,23 @@ func (f *fleet) add(u *unit, state *machine.State, wants core.Wants) {
 // remove takes u out, which had that node.
 func (f *fleet) remove(u *unit, node order.Node) {
 	delete(f.units, u.name)
+	f.commanders.Delete(u.name)
 	f.byNode[node] = nil
 }
 
 // redefine tells the core of u's definition, which is another now.
 func (f *fleet) redefine(u *unit) {
+	f.levelled(u)
 	f.apply(core.Input{Kind: core.Redefine, Node: u.life.Node(), Definition: definitionOf(u)})
+}
+
+// levelled notes whether u may command, for those who must not wait for the loop.
+func (f *fleet) levelled(u *unit) {
+	if u.ours && u.definition.Control == service.ControlAll {
+		f.commanders.Store(u.name, true)
+	} else {
+		f.commanders.Delete(u.name)
+	}
 }
 
 // definitionOf is what of u's definition the core knows.

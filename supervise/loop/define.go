@@ -121,6 +121,7 @@ func (v *Services) bare(p registry.Proposal, state *machine.State, wants core.Wa
 // cannot follow.
 func (v *Services) redefine(u *unit, p registry.Proposal) {
 	u.ours = p.Ours
+	v.fleet.levelled(u)
 	_, u.shadowed = v.prep.Config().Services[u.definition.Profile]
 	u.recorded = u.recorded || p.Recorded
 	if p.Fault != "" {

@@ -37,6 +37,11 @@ func (c *Commands) newID(hidden bool) uint64 {
 // Read is serve.Loop's, as the next ones are.
 func (c *Commands) Read(f func(serve.Services)) { c.loop.read(func() { f(c.fleet) }) }
 
+func (c *Commands) Commander(name string) bool {
+	_, may := c.fleet.commanders.Load(name)
+	return may
+}
+
 func (c *Commands) Tell(in core.Input) { c.loop.do(func() { c.fleet.apply(in) }) }
 
 func (c *Commands) Begin(cmd *core.Command) (noted, refused *control.Problem) {
@@ -114,9 +119,13 @@ func (c *Commands) record(cmd *core.Command) {
 // refused takes note of a command that goes no further.
 func (c *Commands) refused(e *core.Effect) {
 	if id := e.Command.ID; id != 0 && e.Text != "" {
-		c.problems[id] = control.Conflict("%s", e.Text)
-		if e.Gated {
+		switch {
+		case e.Gated:
 			c.problems[id] = control.NewProblem(control.KindUnhealthy, e.Text)
+		case e.Unclaimed:
+			c.problems[id] = control.Refused("%s", e.Text)
+		default:
+			c.problems[id] = control.Conflict("%s", e.Text)
 		}
 		c.wake(id)
 	}

@@ -259,6 +259,8 @@ func (r *Profiles) checkKind(what control.CreateProfile) error {
 		return control.BadRequest("cannot create %s: the kind %s has a command; one for each profile needs command: any in %s", what.Name, called, k.Section())
 	case len(what.Command) == 0 && k.AnyCommand && k.Template == "" && !what.ExistOK:
 		return control.BadRequest("cannot create %s: the kind %s has no command; add --command PROG ARG…", what.Name, called)
+	case what.Claimed:
+		return r.claimed(what.Name, what.Kind)
 	}
 	return nil
 }
@@ -475,7 +477,13 @@ func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Act
 	if err := p.With([]byte(what.Text)).Valid(r.settings.Current()); err != nil {
 		return view, control.BadRequest("%v", err)
 	}
-	next, err := store.ReplaceFrom(p.Name, profiles.Base{ID: what.ID, Text: what.Base}, []byte(what.Text))
+	base := profiles.Base{ID: what.ID, Text: what.Base}
+	if what.Claimed {
+		base.Check = func(p profiles.Profile) error {
+			return cmp.Or(r.claimed(p.Name, p.Kind()), r.claimed(p.Name, p.With([]byte(what.Text)).Kind()))
+		}
+	}
+	next, err := store.ReplaceFrom(p.Name, base, []byte(what.Text))
 	if err != nil {
 		return view, problemOf(err)
 	}
@@ -484,6 +492,22 @@ func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Act
 		return view, err
 	}
 	return r.describe(next), nil
+}
+
+// claimed refuses a profile of a kind whose gateways run without a deadline. No profile says
+// anything else about that than its kind.
+func (r *Profiles) claimed(name, kind string) error {
+	c := r.settings.Current().For(profiles.GatewayName(name))
+	switch {
+	case c.Gateway == nil:
+		return control.Refused("the profile %s belongs to no fleet: its configuration has no gateway section", name)
+	case c.Gateway.KindNamed(kind) == nil:
+		return control.Refused("the profile %s belongs to no fleet: %s", name, c.Gateway.NoKind(kind))
+	}
+	if d, _ := c.GatewayDefinition(config.Profile{Name: name, Kind: kind}); d.Deadline == service.DeadlineRequired {
+		return nil
+	}
+	return control.Refused("the profile %s belongs to no fleet: its kind %s does not have `deadline: required`; give the declaration another name, or another kind", name, config.KindCalled(kind))
 }
 
 // Rename gives a profile another name: its service ends, as for a deletion, and

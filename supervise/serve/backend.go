@@ -123,13 +123,22 @@ func (s *Backend) Server() *api.Server {
 	return server
 }
 
+// Commander tells whether a tag, or the page's uid, is that of a service that may command.
+// It waits for nothing, since it is asked of each connection.
+func (s *Backend) Commander(uid, tag uint32) bool { return s.loop.Commander(s.taggedService(uid, tag)) }
+
+// taggedService is the name of the service with a tag; "": there is none.
+func (s *Backend) taggedService(uid, tag uint32) string {
+	if tag == 0 && uid == s.Policy.Profiles.Page {
+		return config.PageService
+	}
+	return s.Tags.Owner(tag)
+}
+
 // Caller is the service with a tag, what it may ask, and whether name means it. The page
 // is known by its uid, too.
 func (s *Backend) Caller(uid, tag uint32, name string) (service string, may service.Control, itself bool) {
-	of := s.Tags.Owner(tag)
-	if tag == 0 && uid == s.Policy.Profiles.Page {
-		of = config.PageService
-	}
+	of := s.taggedService(uid, tag)
 	s.loop.Read(func(now Services) {
 		if u := now.Named(of); u != nil {
 			if service = u.Name; u.Ours {
@@ -198,6 +207,13 @@ func (s *Backend) Operate(ctx context.Context, name, of string, how control.Oper
 	if how.Failed && name != core.VerbStart {
 		return nil, 0, control.BadRequest("cannot %s: failed goes with start alone", name)
 	}
+	if how.Claimed {
+		gateway, err := s.claimed(name, of)
+		if err != nil {
+			return nil, 0, err
+		}
+		of = gateway
+	}
 	names := how.Names
 	if of != "all" {
 		if len(names) > 0 || how.State != "" || how.Kind != "" {
@@ -221,7 +237,7 @@ func (s *Backend) Operate(ctx context.Context, name, of string, how control.Oper
 	}
 	if len(units) > 0 { // a command on nothing is no operation
 		cmd := CommandOf(name, units, actor)
-		cmd.Event.Lease = lease
+		cmd.Event.Lease, cmd.Claimed = lease, how.Claimed
 		if cmd.Only = only; how.Runtime {
 			cmd.Want = service.IntentNone
 		}

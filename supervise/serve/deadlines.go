@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/document"
+	"rlminit/profiles"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
@@ -43,18 +45,38 @@ func leaseFor(units []*View, verb, of string, d *control.Deadline) (lease machin
 	return machine.Lease{Fence: d.Fence, At: d.AtNS}, nil
 }
 
-// Prolong moves deadlines on.
-func (c *Commands) Prolong(deadlines []control.Deadline) control.Prolonged {
-	for _, d := range deadlines {
-		if u, err := c.LookUp(d.Name); err == nil {
-			c.loop.Tell(core.Input{Kind: core.Happened, Node: u.Life.Node(), Event: machine.Event{
-				Kind: machine.Prolong, Lease: machine.Lease{Fence: d.Fence, At: d.AtNS},
-			}})
-		}
+// claimed is the service of the profile that a command for a claimed one is about.
+func (s *Backend) claimed(verb, profile string) (name string, err error) {
+	if verb == core.VerbRestart || !profiles.ValidName(profile) {
+		return "", control.BadRequest("cannot %s %s: claimed goes with the start or stop of one profile, by its name", verb, document.Quote(profile))
 	}
-	answer := control.Prolonged{Refused: []control.Unmoved{}}
+	name = profiles.GatewayName(profile)
+	u, err := s.LookUp(name)
+	switch {
+	case err != nil:
+		return "", err
+	case u.Name != name || u.Definition.Profile != profile && !core.Leased(&u.State):
+		return "", control.Refused("cannot %s %s: it is a service of the configuration, and no profile", verb, name)
+	}
+	return name, nil
+}
+
+// Prolong moves deadlines on, and answers once the loop has done so, or ctx ends.
+func (c *Commands) Prolong(ctx context.Context, deadlines []control.Deadline) (answer control.Prolonged, err error) {
+	c.loop.Read(func(now Services) {
+		for _, d := range deadlines {
+			if u := now.Find(d.Name); u != nil {
+				c.loop.Tell(core.Input{Kind: core.Happened, Node: u.Life.Node(), Event: machine.Event{
+					Kind: machine.Prolong, Lease: machine.Lease{Fence: d.Fence, At: d.AtNS},
+				}})
+			}
+		}
+	})
 	// A read may come before the loop has done what it was told. An answer of the loop comes after.
-	_ = c.loop.Await(context.Background(), 0, func(*core.Operation) bool { return true })
+	if err := c.loop.Await(ctx, 0, func(*core.Operation) bool { return true }); err != nil {
+		return answer, err
+	}
+	answer.Refused = []control.Unmoved{}
 	c.loop.Read(func(now Services) {
 		for _, d := range deadlines {
 			if why := unmoved(now.Find(d.Name), d); why != "" {
@@ -62,7 +84,7 @@ func (c *Commands) Prolong(deadlines []control.Deadline) control.Prolonged {
 			}
 		}
 	})
-	return answer
+	return answer, nil
 }
 
 // unmoved is why a deadline is not the one that somebody wants; "": it is.

@@ -21,6 +21,8 @@ type Loop interface {
 	// Read has f read between two things that the loop does: f copies what it needs, and
 	// waits for nothing.
 	Read(f func(Services))
+	// Commander tells whether the service of a name may command. It does not wait for the loop.
+	Commander(name string) bool
 	// Tell has the core told one thing, in its turn.
 	Tell(core.Input)
 	// Begin gives a command its id and the core the command, and returns when it has begun,

@@ -173,6 +173,8 @@ var All = []Test{
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
 	{Name: "Deadlines", Run: Deadlines, Root: true},
+	{Name: "ManyRequestsAtOnce", Run: ManyRequestsAtOnce, Root: true},
+	{Name: "ClaimedAlone", Run: ClaimedAlone, Root: true},
 	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},
 	{Name: "RunIsFull", Run: RunIsFull, Root: true},
 	{Name: "FalseCopies", Run: FalseCopies, Root: true},

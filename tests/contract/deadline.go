@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -148,5 +149,89 @@ func Deadlines(t *testing.T, start New) {
 	b.AwaitThat("leased", "stays stopped", func(s control.Service) bool { return s.State == "stopped" && s.Deadline == nil })
 	if sleepers(b) > 0 {
 		t.Error("the next boot has started it")
+	}
+}
+
+// ManyRequestsAtOnce: a service with control: true has each of 300 requests at once answered,
+// and one that may not command each of 60, by the answer or by one that says that there are too
+// many. Meanwhile the deadlines of 200 services are moved on, but for one that is refused.
+func ManyRequestsAtOnce(t *testing.T, start New) {
+	const n = 200
+	many := func(count int, request string) string {
+		return fmt.Sprintf(`command: [bash, -c, 'nasty at-once /run/rlminit/control.sock %d "%s"; exec sleep infinity']}`, count, request)
+	}
+	lines := []string{
+		`commands: {control: true, ` + many(300, "GET /v1/services"),
+		`reads: {control: read, ` + many(60, "GET /v1/services/reads"),
+	}
+	for i := range n {
+		lines = append(lines, fmt.Sprintf(`s%d: {deadline: required, command: [sleep, infinity]}`, i))
+	}
+	b := start(t, box.Spec{Config: Services(lines...)})
+	at := within(10 * time.Minute)
+	var starts []string
+	deadlines := []control.Deadline{{Name: "nobody", Fence: "7", AtNS: at}}
+	for i := range n {
+		starts = append(starts, fmt.Sprintf(`POST /v1/services/s%d/start {"deadline": {"at_ns": %d, "fence": "7"}}`, i, at))
+		deadlines = append(deadlines, control.Deadline{Name: fmt.Sprintf("s%d", i), Fence: "7", AtNS: at + 1})
+	}
+	if r := b.As(box.Root, append([]string{"nasty", "requests", "/run/rlminit/control.sock", "leased"}, starts...)...); strings.Count(r.Out, " 200 ") != n {
+		t.Fatalf("the starts: %s", r)
+	}
+	b.Must("restart", "commands")
+	body, err := json.Marshal(control.Deadlines{Deadlines: deadlines})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.As(box.Root, "nasty", "requests", "/run/rlminit/control.sock", `{"refused":[{"name":"nobody","why":"there is no such service"}]}`, "POST /v1/deadlines "+string(body))
+	if !strings.Contains(r.Out, "POST /v1/deadlines 200 shows it") {
+		t.Errorf("the deadlines: %s", r)
+	}
+	box.Eventually(b, long, "all answers to one who may command", func() (bool, any) {
+		out := b.Must("logs", "commands")
+		return strings.Count(out, "at once: 300 map[200:300]") == 2, out
+	})
+	logged(b, "reads", "at once: 60")
+	if out := b.Must("logs", "reads"); strings.Contains(out, "map[0:") {
+		t.Errorf("requests of one who may not command are not answered: %s", out)
+	}
+}
+
+// ClaimedAlone: what is asked of claimed profiles alone does nothing to anything else that has
+// the name: neither to a service nor to a profile that runs without a deadline.
+func ClaimedAlone(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config(`gateways:
+  leased: {command: [sleep, infinity], deadline: required}
+services:
+  plain: {command: [sleep, infinity]}
+`)})
+	b.Must("profile", "create", "local")
+	b.Must("profile", "create", "ours", "--kind", "leased", "--stopped")
+	plain, local := *b.Await("plain", "running").PID, *b.Await("gateway-local", "running").PID
+	for request, code := range map[string]string{
+		`POST /v1/services/plain/stop {"claimed": true}`:                                                                           "404",
+		`POST /v1/services/all/stop {"claimed": true}`:                                                                             "404",
+		`POST /v1/services/gateway-local/stop {"claimed": true}`:                                                                   "404",
+		`POST /v1/services/local/stop {"claimed": true}`:                                                                           "200", // with a problem for it
+		`POST /v1/services/local/restart {"claimed": true}`:                                                                        "400",
+		`POST /v1/services/a*/stop {"claimed": true}`:                                                                              "400",
+		`POST /v1/services/ours/stop {"claimed": true}`:                                                                            "200",
+		`POST /v1/profiles/local/replace {"text": "kind: leased\n", "claimed": true}`:                                              "403",
+		`POST /v1/profiles/ours/replace {"text": "", "claimed": true}`:                                                             "403",
+		`POST /v1/profiles {"name": "new", "claimed": true}`:                                                                       "403",
+		`POST /v1/profiles {"name": "plain", "kind": "leased", "claimed": true}`:                                                   "400",
+		fmt.Sprintf(`POST /v1/services/local/start {"claimed": true, "deadline": {"at_ns": %d, "fence": "7"}}`, within(time.Hour)): "400",
+	} {
+		if got := asks(b, request); got != code {
+			t.Errorf("%s is answered %s, not %s", request, got, code)
+		}
+	}
+	if now := b.Status(); *now["plain"].PID != plain || *now["gateway-local"].PID != local {
+		t.Error("something that is not claimed was stopped")
+	}
+	asks(b, fmt.Sprintf(`POST /v1/services/ours/start {"claimed": true, "deadline": {"at_ns": %d, "fence": "7"}}`, within(time.Hour)))
+	b.Await("gateway-ours", "running")
+	if got := asks(b, `POST /v1/services/ours/stop {"claimed": true, "wait": {}}`); got != "200" || b.Status()["gateway-ours"].State != "stopped" {
+		t.Errorf("the stop of a claimed one is answered %s: %s", got, box.Describe(b.Status()["gateway-ours"]))
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"rlminit/control"
 	"rlminit/fleet/status"
 )
@@ -204,4 +206,56 @@ func TestOwnUsers(t *testing.T) {
 
 func (f *fleet) check(b *box) (code int, out, err string) {
 	return f.verb("check", filepath.Join(b.dir, "rlminit.yaml"))
+}
+
+// TestForeignNames has names that something else has in one box: what has them is left alone,
+// and the profiles run in the other box. A key with a name that nothing can have keeps nobody
+// from beginning a session.
+func TestForeignNames(t *testing.T) {
+	f := begin(t, "m0", "m1")
+	f.says("at rest", "member m0 of the fleet f, profiles: 0", f.ofAgent("m0"))
+	f.kill(f.boxes["m0"])
+	text := strings.Replace(configuration, "fleet:", "gateways: {local: {command: [sleep, infinity]}}\nservices: {plain: {command: [sleep, infinity]}}\nfleet:", 1)
+	f.lay(f.boxes["m0"], text, f.etcd.Endpoints())
+	f.put("profiles/../../x", "{}")
+	f.start(f.boxes["m0"])
+	f.says("m0 is back", "member m0 of the fleet f, profiles: 0", f.ofAgent("m0"))
+	pid := f.initOf("m0")
+	in := func(args ...string) string {
+		out, err := exec.Command("nsenter", append([]string{"-t", pid, "-p", "-m", filepath.Join(f.bin, "rlminit")}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	in("profile", "create", "bob", "--kind", "local")
+	in("wait", "bob")
+	note := filepath.Join(f.boxes["m0"].dir, "data/profiles/bob/profile.yaml")
+	before, err := os.ReadFile(note)
+	f.must(err)
+	f.put("profiles/bob", "{}") // which m0 may try once, before it has looked at what it has
+	f.eventually("bob runs at m1", func(w map[string]string) bool { return w["bob"] == "m1" })
+	if code := f.apply("version: 1\nprofiles:\n  plain: {}\n  bob: {}\n  other: {}\n", "--timeout", "1m"); code != control.ExitApplied {
+		t.Errorf("the apply: exit code %d", code)
+	}
+	f.eventually("they run at m1", func(w map[string]string) bool { return w["plain"] == "m1" && w["bob"] == "m1" && w["other"] != "" })
+	f.says("why", "m0: it has a service or a profile of its own of that name", func() string { return f.does(control.ExitDone, "why", "plain") })
+	for _, name := range []string{"plain", "bob", "fleet"} {
+		if out := in("status", name); !strings.Contains(out, "running") {
+			t.Errorf("%s at m0: %s", name, out)
+		}
+	}
+	if after, err := os.ReadFile(note); err != nil || string(after) != string(before) {
+		t.Errorf("the local profile's file was %q, and is %q, %v", before, after, err)
+	}
+}
+
+// put puts a key of the fleet's by hand.
+func (f *fleet) put(key, value string) {
+	f.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: f.etcd.Endpoints(), DialTimeout: 5 * time.Second})
+	f.must(err)
+	defer client.Close()
+	_, err = client.Put(f.Context(), "/rlminit/f/"+key, value)
+	f.must(err)
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -67,5 +69,37 @@ func requests(path, word string, all []string) error {
 		fmt.Println("request:", request, line[1], shows)
 	}
 	fmt.Println("requests: over")
+	return nil
+}
+
+// atOnce makes a request n times, each on a connection of its own, all of which are there
+// before the first request is sent. It prints how many answers have each status; 0: none came.
+func atOnce(path string, n int, request string) error {
+	all := make([]net.Conn, n)
+	for i := range all {
+		c, err := net.Dial("unix", path)
+		for errors.Is(err, syscall.EAGAIN) { // the backlog is full, connect(2)
+			time.Sleep(time.Millisecond)
+			c, err = net.Dial("unix", path)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot request: %w", err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			return fmt.Errorf("cannot request: %w", err)
+		}
+		all[i] = c
+	}
+	for _, c := range all {
+		_, _ = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: rlminit\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", request) // the answer tells
+	}
+	count := map[string]int{}
+	for _, c := range all {
+		answer, _ := io.ReadAll(c) // what was answered counts
+		words := append(strings.Fields(string(answer)), "0", "0")
+		count[words[1]]++
+	}
+	fmt.Println("at once:", n, count)
 	return nil
 }

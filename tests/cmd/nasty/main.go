@@ -36,6 +36,7 @@ const usage = `usage: nasty VERB
     crowd SOCKET N       keep N connections to a control socket busy with what is no request
     flood SOCKET MB      send a request of MB megabytes to a control socket; print whether it is refused
     requests SOCKET WORD "METHOD PATH [BODY]"…  make each request of a control socket; print its status, and whether the answer has WORD
+    at-once SOCKET N "METHOD PATH"  make a request N times at once, on N connections; print how many answers have each status
     ask URL              request URL over and over until stdin ends; print what came of it, as JSON
     keep [forget]        count starts in a descriptor that the service manager stores; then sleep
     hoard N              store N descriptors with the service manager; then sleep
@@ -144,6 +145,12 @@ func run(args []string) error {
 		return flood(rest[0], megabytes)
 	case verb == "requests" && len(rest) > 2:
 		return requests(rest[0], rest[1], rest[2:])
+	case verb == "at-once" && len(rest) == 3:
+		n, err := strconv.Atoi(rest[1])
+		if err != nil {
+			return err
+		}
+		return atOnce(rest[0], n, rest[2])
 	case verb == "ask" && len(rest) == 1:
 		return ask(rest[0])
 	case verb == "keep" && len(rest) <= 1:
