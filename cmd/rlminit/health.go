@@ -19,14 +19,14 @@ func healthVerb(t *terminal) *cobra.Command {
 		Use:   "health [NAME…] [--level alive|well|ready]",
 		Short: "check whether rlminit, or what it runs, is healthy",
 		Long: `Level alive, the default, is meant for HEALTHCHECK and liveness probes: it
-checks rlminit itself. Level ready checks that the verdict of every service is ok
-or off; with names, that these are up. Level well checks that no service is ill:
-one that is on its way counts as well. The exit code is 0 or 1 whatever the cause, for
-Docker knows no other. With --json: an object with ok, reasons, missing (why
-there may be profiles that cannot be seen, or which profiles have the name of a
-service; absent if there are none), walls (isolation that the configuration asks
-for and that is not possible here, with the reason; absent if there is none) and
-supervisor.`,
+checks rlminit itself. Level ready checks that the verdict of every service is
+ok or off; with names, that these are up. Level well checks that no service is
+ill: one that is on its way counts as well. The exit code is 0 or 1 whatever
+the cause, for Docker knows no other. With --json: an object with ok, reasons,
+missing (why there may be profiles that cannot be seen, or which profiles have
+the name of a service; absent if there are none), walls (isolation that the
+configuration asks for and that is not possible here, with the reason; absent
+if there is none) and supervisor.`,
 		Example: `  HEALTHCHECK CMD ["rlminit", "health"]
   rlminit health --level ready alice`,
 		ValidArgsFunction: completeServices,

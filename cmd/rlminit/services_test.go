@@ -133,7 +133,10 @@ web   stopped  -    -       0         -     killed by TERM
     "reason": null,
     "port": null,
     "uid": null,
-    "outdated": false
+    "outdated": false,
+    "verdict": "",
+    "reason_code": "",
+    "flapping": false
   }
 ]
 `},
