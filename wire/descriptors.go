@@ -1,6 +1,10 @@
 package wire
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/kernel"
+)
 
 // Descriptors that tier 1 gives to what it executes of itself.
 const (
@@ -41,7 +45,7 @@ func ClosingOf(fd int) Closing {
 	const alone = unix.AT_STATX_DONT_SYNC
 	var file, root unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|alone, unix.STATX_TYPE, &file); err != nil {
-		if err == unix.ENOSYS {
+		if kernel.Refused(err) { // nothing is known: it may as well be memory
 			return Lingers
 		}
 		return Hangs
