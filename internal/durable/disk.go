@@ -36,7 +36,7 @@ func syncNames(fd int) error {
 	if err == unix.EINVAL || err == unix.ENOTSUP {
 		return nil
 	}
-	return err
+	return kernel.Named("fsync", err)
 }
 
 // move renames durably, over what is there, or as renameNew does: that is taken back

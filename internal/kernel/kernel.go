@@ -5,6 +5,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,16 @@ import (
 // have another cause: the caller asks where none is to be expected, or tries the other way,
 // which then fails for that cause.
 func Refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) }
+
+// Named is an error of a system call that has no other way: where the place refuses the
+// call, it says so with the call's name, and is no error of the file's any more, for which
+// its owner or its mode would be the cause.
+func Named(call string, err error) error {
+	if !Refused(err) {
+		return err
+	}
+	return fmt.Errorf("this place refuses the system call %s (%v); see the container's seccomp profile", call, err)
+}
 
 // Punch gives the memory behind a part of a memfd back; the part reads as zeros afterwards.
 // at and n are multiples of the size of a page.
