@@ -126,6 +126,10 @@ test-ns: go ## the real binary in PID namespaces, without Docker
 	@{ rc=0; $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs || rc=$$?; \
 		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -p 1 -timeout 20m -json ./tests/beside/... || rc=$$?; echo "exit $$rc"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
 
+.PHONY: test-refused
+test-refused: go ## a box in which one system call is refused, with EPERM and ENOSYS: each that strace sees, or CALLS=splice,statx
+	RLMINIT_TEST_REFUSED=$(or $(CALLS),all) $(GO) test -count=1 -timeout 60m -run '^TestRefused$$' ./tests/ns
+
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
 	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order|Kinds)' ./tests/ns

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/kernel"
 )
 
 // An Image is the container's files as every isolated service may use them: what
@@ -181,7 +183,26 @@ func (i *Image) leads(p string) bool {
 func (i *Image) mounted(p string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, i.root+p, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
+	if kernel.Refused(err) {
+		return i.listed(p)
+	}
 	return err == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// listed is mounted where the place refuses statx(2): by proc_pid_mountinfo(5). Where that
+// cannot be read either, nothing is allowed that might be mounted.
+func (i *Image) listed(p string) bool {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(mounts)) {
+		// Blanks in a path are written in octal, which no path of a system directory has.
+		if fields := strings.Fields(line); len(fields) > 4 && path.Clean(fields[4]) == path.Clean("/"+i.root+p) {
+			return true
+		}
+	}
+	return false
 }
 
 func (i *Image) close() {

@@ -20,17 +20,32 @@ type Users struct {
 	Groups     []Groups // supplementary: one of these, or none
 }
 
-// Groups is a list for setgroups(2) at an address in GroupsMemory.
+// Groups is a list for setgroups(2) at an address in the memory for groups.
 type Groups struct{ Address, Length uint64 }
 
-// GroupsMemory is where the lists are, and nothing else ever is: in memory that cannot
-// be written. A filter sees a list's address alone, so that the address must mean it.
-// It is in the middle of 4 GB of addresses that no runtime uses, of those of 39 bits.
-const GroupsMemory = 0x20_8000_0000
+// Memory are addresses of GroupsBytes each at which the lists may be, and nothing else ever
+// is: in memory that cannot be written. A filter sees a list's address alone, so that the
+// address must mean it. Go's runtime puts its heap anywhere, so any one of them may be taken;
+// they are 4 GB apart, among those of 39 bits.
+func Memory() []uint64 {
+	var all []uint64
+	for n := range uint64(16) {
+		all = append(all, firstMemory+n<<32)
+	}
+	return all
+}
 
-// largestMapping is above what a process maps at once. Invariant: what begins below
-// those 4 GB, and is smaller, does not reach GroupsMemory.
-const largestMapping = 0x8000_0000
+const (
+	firstMemory = 0x20_8000_0000
+
+	// GroupsBytes is the size of the memory for groups: two lists of as many as Linux allows.
+	GroupsBytes = 1 << 20
+
+	// largestMapping is above what a process maps at once. Invariant: a mapping that is
+	// smaller, and begins below the 4 GB of which an address of Memory is the middle, does
+	// not reach it.
+	largestMapping = 0x8000_0000
+)
 
 // Filter is the seccomp filter of a process that has the right to change ids and is to
 // use it for one thing: to be one of the users where files are concerned. Whoever took
@@ -56,11 +71,12 @@ func (u Users) Filter() []byte {
 		}
 		f.answer(answerErrno | uint32(unix.EPERM))
 	})
+	memory := u.memory()
 	for _, nr := range []uint32{unix.SYS_MMAP, unix.SYS_MUNMAP} {
-		f.only(nr, func(f *filter) { f.elsewhere(dataArg0, dataArg1).answer(answerAllow) })
+		f.only(nr, func(f *filter) { f.elsewhere(memory, dataArg0, dataArg1).answer(answerAllow) })
 	}
 	f.only(unix.SYS_MREMAP, func(f *filter) {
-		f.elsewhere(dataArg0, dataArg1).elsewhere(dataArg4, dataArg2).answer(answerAllow)
+		f.elsewhere(memory, dataArg0, dataArg1).elsewhere(memory, dataArg4, dataArg2).answer(answerAllow)
 	})
 	f.namespaces()
 	for _, nr := range slices.Concat(changers, denied, deniedHere) {
@@ -87,12 +103,31 @@ func (f *filter) oneOf(nr uint32, ids []uint32, low, high uint32) {
 	})
 }
 
+// memory is the address of Memory at which the lists are; the first of all without any.
+func (u Users) memory() uint64 {
+	if len(u.Groups) == 0 {
+		return firstMemory
+	}
+	return u.Groups[0].Address / GroupsBytes * GroupsBytes
+}
+
 // elsewhere denies a call about memory at an address, as long as another argument says,
-// that may touch GroupsMemory.
-func (f *filter) elsewhere(address, length uint32) *filter {
+// that touches the memory for groups. A filter counts with 32 bits: see largestMapping.
+func (f *filter) elsewhere(memory uint64, address, length uint32) *filter {
 	const most = largestMapping
+	begin := uint32(memory)
 	f.load(address + upper)
-	f.deny(GroupsMemory>>32, unix.EPERM)
+	f.put(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, uint32(memory>>32), 0, 10)
+	f.load(address)
+	f.put(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, begin+GroupsBytes, 8, 0) // it begins above
+	f.put(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, begin, 6, 0)             // it begins within
+	f.put(unix.BPF_MISC|unix.BPF_TAX, 0, 0, 0)
+	f.put(unix.BPF_LD|unix.BPF_IMM, begin, 0, 0)
+	f.put(unix.BPF_ALU|unix.BPF_SUB|unix.BPF_X, 0, 0, 0)
+	f.put(unix.BPF_MISC|unix.BPF_TAX, 0, 0, 0) // X: how much fits below
+	f.load(length)
+	f.put(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_X, 0, 0, 1)
+	f.answer(answerErrno | uint32(unix.EPERM))
 	f.load(length + upper)
 	f.put(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, 0)
 	f.answer(answerErrno | uint32(unix.ENOMEM))

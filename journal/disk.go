@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/internal/kernel"
 )
 
 // disk is the directory of segments. Names have no slash.
@@ -138,7 +139,7 @@ func (f segmentFile) sync() error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
 		if err != unix.EINTR {
-			return err
+			return kernel.Named("fdatasync", err)
 		}
 	}
 }

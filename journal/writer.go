@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/kernel"
 )
 
 // Sizes, in bytes.
@@ -284,7 +286,7 @@ func (w *writer) allocate(size int64, reserved bool) error {
 	switch {
 	case isFull(err) && reserved:
 		return nil // then the write says whether there is room
-	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL), kernel.Refused(err):
 		w.noAllocate = true
 		w.keepReserve()
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/kernel"
 	"rlminit/internal/redact"
 	"rlminit/wire"
 )
@@ -88,6 +89,11 @@ type record struct {
 
 	// The results: set before phase becomes applying.
 	res result
+
+	// Where splice(2) is refused: so many bytes may come behind this position, and are
+	// there if they are not the pattern any more. See kernel.Receiver.
+	expectedAt uint64
+	expected   uint32 // atomic
 }
 
 // maxDir is the longest Config.Dir, in bytes.
@@ -139,6 +145,8 @@ type arena struct {
 	mem    []byte
 	record *record
 	pos    uint64 // the descriptor's position
+
+	receives bool // splice(2) is refused: the pipes are read by kernel.Receive
 
 	// instant, where set, is called wherever this process may die between two
 	// steps; a test dies there.
@@ -230,6 +238,9 @@ func (a *arena) check() error {
 		return err
 	}
 	a.pos = uint64(pos)
+	if err := a.expectation(); err != nil {
+		return err
+	}
 	base := a.base()
 	if base < stageAt || a.pos < base || a.pos > stageEnd || r.slot >= maxSlots || r.high > maxSlots || r.dirLen > maxDir || r.source > fromExit || r.redactLen > redact.MostInAll {
 		return errors.New("it is damaged")
@@ -298,19 +309,60 @@ func (a *arena) batch(slot int, cfg *Config, source uint32, exitID uint64) {
 
 // fill moves at most n bytes from a pipe into the stage and returns how many.
 // It does not wait: with nothing there it returns unix.EAGAIN.
-func (a *arena) fill(pipe, n int) (int, error) {
-	for {
-		moved, err := unix.Splice(pipe, nil, a.fd, nil, n, unix.SPLICE_F_NONBLOCK)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		a.pos += uint64(moved)
-		a.at()
-		return int(moved), nil
+func (a *arena) fill(pipe, n int) (moved int, err error) {
+	if !a.receives {
+		moved, err = kernel.Splice(pipe, a.fd, n)
+		a.receives = kernel.Refused(err)
 	}
+	if a.receives {
+		return kernel.Receive(pipe, a, n)
+	}
+	if err != nil {
+		return 0, err
+	}
+	a.pos += uint64(moved)
+	a.at()
+	return moved, nil
+}
+
+// Expect is kernel.Receiver's.
+func (a *arena) Expect(n int) ([]byte, error) {
+	b := a.mem[a.pos : a.pos+uint64(n)]
+	kernel.Pattern(b, int64(a.pos))
+	a.record.expectedAt = a.pos
+	a.at()
+	atomic.StoreUint32(&a.record.expected, uint32(n))
+	a.at()
+	return b, nil
+}
+
+// Advance is kernel.Receiver's.
+func (a *arena) Advance(n int) error {
+	a.at()
+	if _, err := unix.Seek(a.fd, int64(a.pos)+int64(n), unix.SEEK_SET); err != nil {
+		return fmt.Errorf("cannot advance the log's position: %w", err)
+	}
+	a.pos += uint64(n)
+	a.at()
+	atomic.StoreUint32(&a.record.expected, 0)
+	a.at()
+	return nil
+}
+
+// expectation advances behind what a predecessor expected if it has come.
+func (a *arena) expectation() error {
+	n := atomic.LoadUint32(&a.record.expected)
+	if n == 0 {
+		return nil
+	}
+	end := a.pos + uint64(n)
+	if a.pos < stageAt || end > stageEnd {
+		return errors.New("it is damaged")
+	}
+	if a.pos != a.record.expectedAt || !kernel.Came(a.mem[a.pos:end], int64(a.pos)) {
+		n = 0
+	}
+	return a.Advance(int(n))
 }
 
 // put writes text into the stage.
@@ -376,7 +428,7 @@ func (a *arena) load(b []byte, at int64) error {
 
 // free gives pages of an area back.
 func (a *arena) free(at, n int64) {
-	_ = unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
+	_ = kernel.Punch(a.fd, at, n)
 }
 
 func init() {

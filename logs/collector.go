@@ -23,10 +23,11 @@ type Options struct {
 	Report func(name string, err error)
 
 	// A test's: see arena and file.
-	instant func()
-	put     func(fd int, p []byte) (int, error)
-	retry   time.Duration
-	watch   time.Duration
+	instant  func()
+	receives bool
+	put      func(fd int, p []byte) (int, error)
+	retry    time.Duration
+	watch    time.Duration
 }
 
 // Collector owns the slots. Its methods may be called from any goroutine.
@@ -109,7 +110,7 @@ func (c *Collector) open() (err error) {
 	if err != nil {
 		return err
 	}
-	c.arena.instant = c.opts.instant
+	c.arena.instant, c.arena.receives = c.opts.instant, c.opts.receives
 	c.memory = memory{arena: c.arena, tend: c.tick}
 	c.waiting = waitingMarks{c: c, of: map[*Slot][]waitingMark{}}
 	c.composer.memory = &c.memory

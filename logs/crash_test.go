@@ -92,6 +92,7 @@ type box struct {
 	full   atomic.Bool // the disk takes the half of what is written, and then no more
 	c      *Collector
 	opened map[string]*Slot
+	read   bool // splice(2) is refused
 
 	redact [][]string                  // patterns of the collectors, one after the other and from the beginning again; nil: none
 	begun  int                         // how many have begun
@@ -135,7 +136,7 @@ func (b *box) start() {
 		}
 	}
 	c, err := New(Options{
-		Home: b.home, Tee: -1, Held: dup(b.t, b.held), instant: instant, retry: time.Millisecond, watch: cmp.Or(b.watch, time.Hour),
+		Home: b.home, Tee: -1, Held: dup(b.t, b.held), instant: instant, receives: b.read, retry: time.Millisecond, watch: cmp.Or(b.watch, time.Hour),
 		put: func(fd int, p []byte) (int, error) {
 			if b.gate != nil {
 				b.gate()
@@ -324,17 +325,19 @@ func TestDeathAtEveryStep(t *testing.T) {
 		cfg     Config
 		longest int
 		full    bool
+		read    bool
 	}{
-		{"lines", Config{File: true, Timestamps: true, MaxSize: 1000}, 300, false},
-		{"plain", Config{File: true, MaxSize: 1000}, 300, false},
-		{"full disk", Config{File: true, Timestamps: true, MaxSize: 1000}, 300, true},
-		{"full disk, plain", Config{File: true, MaxSize: 1000}, 300, true},
-		{"long lines", Config{File: true, Timestamps: true, MaxSize: 1 << 20}, 3000, false},
+		{"lines", Config{File: true, Timestamps: true, MaxSize: 1000}, 300, false, false},
+		{"lines, splice refused", Config{File: true, Timestamps: true, MaxSize: 1000}, 300, false, true},
+		{"plain", Config{File: true, MaxSize: 1000}, 300, false, false},
+		{"full disk", Config{File: true, Timestamps: true, MaxSize: 1000}, 300, true, false},
+		{"full disk, plain", Config{File: true, MaxSize: 1000}, 300, true, false},
+		{"long lines", Config{File: true, Timestamps: true, MaxSize: 1 << 20}, 3000, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			words := script(rand.New(rand.NewPCG(4, 2)), 12, test.longest)
 			step := 1
-			for ; !dieOnce(t, test.cfg, words, test.full, step); step++ {
+			for ; !dieOnce(t, test.cfg, words, test.full, test.read, step); step++ {
 			}
 			t.Logf("died at each of %d steps", step-1)
 		})
@@ -347,15 +350,18 @@ func TestDeathsAtRandom(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, seed))
 		cfg := Config{File: true, Timestamps: seed%4 > 0, MaxSize: 1000 << (seed % 3 * 2)}
 		b := newBox(t, cfg)
-		b.often = func() int { return 1 + random.IntN(200) }
+		b.often = func() int {
+			b.read = random.IntN(2) == 0 // a successor may read where its predecessor spliced
+			return 1 + random.IntN(200)
+		}
 		perform(t, b, script(random, 60, 10<<(seed%10)), seed%3 == 0)
 	}
 }
 
 // dieOnce reports whether the script was over before the step came.
-func dieOnce(t *testing.T, cfg Config, words []string, full bool, dieAt int) (calm bool) {
+func dieOnce(t *testing.T, cfg Config, words []string, full, read bool, dieAt int) (calm bool) {
 	b := newBox(t, cfg)
-	b.dieAt = dieAt
+	b.dieAt, b.read = dieAt, read
 	return perform(t, b, words, full)
 }
 

@@ -18,6 +18,10 @@
 // description is shared with tier 1, so its position survives, and position
 // minus `base` is what has not been dealt with.
 //
+// Where a place refuses splice(2), the pipe is read into the mapped stage: the record says
+// beforehand how many bytes are to come, and the stage has a pattern there, by which a
+// successor sees whether they came (kernel.Receiver).
+//
 // Bytes in the stage are dealt with in segments (segment.go). The record at the
 // memfd's start tells what is under way:
 //

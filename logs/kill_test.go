@@ -58,7 +58,7 @@ func playCollector() {
 		}
 		return fds
 	}
-	c, err := New(Options{Home: os.Getenv("LOG_HOME"), Tee: -1, Held: held(1)})
+	c, err := New(Options{Home: os.Getenv("LOG_HOME"), Tee: -1, Held: held(1), receives: os.Getenv("LOG_READ") != ""})
 	check(err)
 	fresh := c.Held()
 	slots := map[string]*Slot{}
@@ -142,6 +142,7 @@ func playService(role string) {
 type tier1 struct {
 	t    *testing.T
 	home string
+	read bool // splice(2) is refused
 	held []*os.File
 
 	mu      sync.Mutex
@@ -165,6 +166,9 @@ func (p *tier1) spawn() {
 	cmd.Stderr = os.Stderr
 	if p.held != nil {
 		cmd.Env = append(cmd.Env, "HELD=yes")
+	}
+	if p.read {
+		cmd.Env = append(cmd.Env, "LOG_READ=yes")
 	}
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
@@ -251,8 +255,13 @@ func (p *tier1) exited(name string, id uint64) error {
 // TestKills is the promise: checksums over 100 rotations, 100 service crashes
 // and 100 kills of the collector.
 func TestKills(t *testing.T) {
+	t.Run("spliced", func(t *testing.T) { killOften(t, false) })
+	t.Run("read", func(t *testing.T) { killOften(t, true) })
+}
+
+func killOften(t *testing.T, read bool) {
 	const kills = 100
-	p := &tier1{t: t, home: t.TempDir(), pending: map[string]uint64{}, acked: map[string]chan struct{}{}, ended: make(chan struct{})}
+	p := &tier1{t: t, home: t.TempDir(), read: read, pending: map[string]uint64{}, acked: map[string]chan struct{}{}, ended: make(chan struct{})}
 	for _, name := range killNames {
 		p.acked[name] = make(chan struct{}, 1)
 	}

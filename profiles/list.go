@@ -89,6 +89,9 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 	if settings.Marker == "" {
 		return nil, nil
 	}
+	if err := c.tree.unmoved(); err != nil {
+		return nil, err
+	}
 	asked := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	if len(names) > 0 {
 		if err := c.prime(); err != nil {
@@ -113,14 +116,13 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 		}
 	}
 	found, err := c.considerAll(dir, entries, settings, &left)
+	if err == nil {
+		err = c.tree.unmoved() // it may have been moved away meanwhile
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(names) == 0 {
-		c.tree.told.entries(&left, c.tree.home.Path(profilesDir))
-	} else if oddAmong(dir, entries, found, &left) {
-		_, _ = c.list() // what is to be said of such depends on how many there are
-	}
+	c.tellLeft(dir, entries, found, &left, len(names) == 0)
 	list := make([]Profile, 0, len(entries)+1)
 	for _, p := range found {
 		if p != nil {
@@ -141,6 +143,15 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 		c.primed.Store(true)
 	}
 	return list, nil
+}
+
+// tellLeft says what is no profile, though it looks meant as one.
+func (c *catalogue) tellLeft(dir *durable.Dir, entries []durable.Entry, found []*Profile, left *skipped, all bool) {
+	if all {
+		c.tree.told.entries(left, c.tree.home.Path(profilesDir))
+	} else if oddAmong(dir, entries, found, left) {
+		_, _ = c.list() // what is to be said of such depends on how many there are
+	}
 }
 
 // compare puts the default profile first, and the others in the order of their names.
@@ -187,7 +198,7 @@ func (s *Store) List(names ...string) ([]Profile, error) { return s.list.list(na
 // port is given away, and nothing is said.
 func (s *Store) Preview(settings Settings) ([]Profile, error) {
 	is := s.tree
-	tree := &tree{home: is.home, ours: is.ours, user: is.user, told: newTold(func(string) {}), now: is.now}
+	tree := &tree{home: is.home, ours: is.ours, user: is.user, told: newTold(func(string) {}), now: is.now, place: is.place}
 	view := rooms(tree, s.Ownership.owners, s.ports.Copy())
 	view.Records.ledger.Store(s.Records.ledger.Load())
 	view.Configure(settings)

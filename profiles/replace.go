@@ -10,6 +10,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/durable"
+	"rlminit/internal/kernel"
 )
 
 // Text is the profile's profile.yaml as it was found; nil: there is none.
@@ -63,7 +64,13 @@ func (v *tree) identity(dir string) (string, error) {
 	}
 	defer unix.Close(fd)
 	var st unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
+	if kernel.Refused(err) { // then nothing tells its birth
+		var known unix.Stat_t
+		err = unix.Fstat(fd, &known)
+		st.Ino = known.Ino
+	}
+	if err != nil {
 		return "", fmt.Errorf("cannot look at %s: %w", v.home.Path(dir), err)
 	}
 	if st.Mask&unix.STATX_BTIME == 0 {

@@ -81,6 +81,7 @@ type tree struct {
 	told     *told
 	now      func() time.Time
 	names    keyedLock // one change at a time of one profile or service
+	place    string    // the directories that this is about, as placeOf tells them; "": unknown
 }
 
 // profilesDir holds the profiles, below the home directory.
@@ -97,6 +98,12 @@ const (
 // and no caller asked for; it may be called from any goroutine. Open only what the
 // volume's lock protects: what is read is remembered.
 func Open(user *rights.User, owners Owners, home string, settings Settings, say func(string)) (*Store, error) {
+	return Reopen(user, owners, home, settings, say, "")
+}
+
+// Reopen is Open for a successor that knows the Place of its predecessor's store: "" if it
+// does not. It fails, and makes nothing, where another directory is there now.
+func Reopen(user *rights.User, owners Owners, home string, settings Settings, say func(string), place string) (*Store, error) {
 	ours, err := durable.Open(home)
 	if err != nil {
 		return nil, err
@@ -114,8 +121,54 @@ func Open(user *rights.User, owners Owners, home string, settings Settings, say 
 		tree.home = dir.By(byOwner{home: dir, user: user, owners: owners, recorded: s.Ownership.Recorded})
 	}
 	s.Configure(settings)
+	if place != "" {
+		tree.place = place
+		if err := tree.unmoved(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		return s, nil
+	}
 	tree.told.failure(tree.home.MkdirAll(profilesDir, dirMode))
+	tree.place, _ = placeOf(tree.home) // what cannot be looked at now is said by who reads it
 	return s, nil
+}
+
+// Place tells the store's directories from others that come to be under their names; "":
+// that is unknown.
+func (s *Store) Place() string { return s.tree.place }
+
+// placeOf are the devices and inodes of the home directory and of the one with the profiles.
+func placeOf(home *durable.Dir) (string, error) {
+	var place strings.Builder
+	for _, rel := range []string{".", profilesDir} {
+		fd, err := home.Handle(rel)
+		if err != nil {
+			return "", err
+		}
+		var st unix.Stat_t
+		err = unix.Fstat(fd, &st)
+		unix.Close(fd)
+		if err != nil {
+			return "", fmt.Errorf("cannot look at %s: %w", home.Path(rel), err)
+		}
+		fmt.Fprintf(&place, "%d:%d ", st.Dev, st.Ino)
+	}
+	return place.String(), nil
+}
+
+// unmoved says why nothing can be concluded from the absence of a name in the directory with
+// the profiles: it cannot be read, or is another one than it was.
+func (v *tree) unmoved() error {
+	if v.place == "" {
+		return nil
+	}
+	switch now, err := placeOf(v.home); {
+	case err != nil:
+		return err
+	case now != v.place:
+		return fmt.Errorf("%s is another directory than before; mount the volume there again, or put %s back", v.home.Path("."), v.home.Path(profilesDir))
+	}
+	return nil
 }
 
 // rooms wires a Store.

@@ -112,7 +112,7 @@ func raise(effective uint32) error {
 func sealed(lists ...[]uint32) (at []isolate.Groups, err error) {
 	var content []byte
 	for _, list := range lists {
-		at = append(at, isolate.Groups{Address: uint64(isolate.GroupsMemory + len(content)), Length: uint64(len(list))})
+		at = append(at, isolate.Groups{Address: uint64(len(content)), Length: uint64(len(list))})
 		content = append(content, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 4*len(list))...)
 	}
 	fd, err := wire.Sealed("rlminit-groups", content)
@@ -120,9 +120,30 @@ func sealed(lists ...[]uint32) (at []isolate.Groups, err error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	_, _, errno := unix.Syscall6(unix.SYS_MMAP, isolate.GroupsMemory, uintptr(len(content)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED, uintptr(fd), 0)
-	if errno != 0 {
-		return nil, errno
+	memory, err := place(fd, isolate.Memory())
+	for i := range at {
+		at[i].Address += memory
 	}
-	return at, nil
+	return at, err
+}
+
+// place maps a memfd to read from at the first address where nothing is.
+func place(fd int, addresses []uint64) (uint64, error) {
+	const flags = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
+	for _, want := range addresses {
+		got, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(want), isolate.GroupsBytes, unix.PROT_READ, flags, uintptr(fd), 0)
+		switch {
+		case errno == unix.EEXIST:
+			continue
+		case errno != 0:
+			return 0, errno
+		case uint64(got) == want:
+			return want, nil
+		}
+		// A kernel before 4.17 takes the address for a wish.
+		if _, _, errno := unix.Syscall(unix.SYS_MUNMAP, got, isolate.GroupsBytes, 0); errno != 0 {
+			return 0, errno
+		}
+	}
+	return 0, unix.EEXIST
 }

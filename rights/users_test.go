@@ -366,9 +366,9 @@ func groups(users *Users, check func(string, bool)) {
 		_, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(n), at, 0)
 		return errno == 0
 	}
-	own := [4]uint32{}
+	own, memory := [4]uint32{}, uintptr(users.ofServices.Address)
 	check("groups of its own", set(1, uintptr(unsafe.Pointer(&own[0]))) || set(3, uintptr(unsafe.Pointer(&own[0]))))
-	check("too many, too few, the rest of a list, across two", set(4, isolate.GroupsMemory) || set(2, isolate.GroupsMemory) || set(2, isolate.GroupsMemory+4) || set(4, isolate.GroupsMemory+4))
+	check("too many, too few, the rest of a list, across two", set(4, memory) || set(2, memory) || set(2, memory+4) || set(4, memory+4))
 	const page = 4096
 	call := func(nr uintptr, args ...uintptr) uintptr {
 		at, _, errno := syscall.RawSyscall6(nr, args[0], args[1], args[2], args[3], args[4], args[5])
@@ -379,11 +379,12 @@ func groups(users *Users, check func(string, bool)) {
 	}
 	const fixed = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED
 	const writable = unix.PROT_READ | unix.PROT_WRITE
-	const at = isolate.GroupsMemory
+	at := memory
 	check("written", call(unix.SYS_MPROTECT, at, page, writable, 0, 0, 0) == 0 && tryWrite())
 	check("other memory", call(unix.SYS_MMAP, at, page, writable, fixed, ^uintptr(0), 0) != 0)
 	check("other memory from before on", call(unix.SYS_MMAP, at-page, 2*page, writable, fixed, ^uintptr(0), 0) != 0)
 	check("other memory from far before on", call(unix.SYS_MMAP, at-(1<<31)-page, 1<<31+2*page, writable, fixed|unix.MAP_NORESERVE, ^uintptr(0), 0) != 0)
+	check("no neighbouring memory", !beside(call, at))
 	mine := call(unix.SYS_MMAP, 0, page, writable, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
 	check("no memory at all", mine == 0)
 	check("moved there", call(unix.SYS_MREMAP, mine, page, page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, at, 0) != 0)
@@ -395,9 +396,24 @@ func groups(users *Users, check func(string, bool)) {
 	check("not a list of theirs any more", *(*uint32)(unsafe.Pointer(listed())) != services || !users.profiles.Has(low))
 }
 
+// beside tells whether memory next to that of the lists can be mapped and given back, as the
+// runtime does wherever its heap is.
+func beside(call func(uintptr, ...uintptr) uintptr, at uintptr) bool {
+	const length = 64 << 20
+	for _, address := range []uintptr{at - length, at + isolate.GroupsBytes, at&^(1<<32-1) + 1<<16} {
+		if call(unix.SYS_MMAP, address, length, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE, ^uintptr(0), 0) != address {
+			return false
+		}
+		if _, _, errno := syscall.RawSyscall(unix.SYS_MUNMAP, address, length, 0); errno != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // listed is where the lists are, in a way that vet takes for no mistake.
 func listed() unsafe.Pointer {
-	at := uintptr(isolate.GroupsMemory)
+	at := uintptr(isolate.Memory()[0])
 	return *(*unsafe.Pointer)(unsafe.Pointer(&at))
 }
 
@@ -410,7 +426,7 @@ func tryWrite() bool {
 	if _, err := unix.Write(ends[1], []byte{0, 0, 0, 0}); err != nil {
 		return true
 	}
-	_, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(ends[0]), isolate.GroupsMemory, 4)
+	_, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(ends[0]), uintptr(isolate.Memory()[0]), 4)
 	return errno == 0
 }
 

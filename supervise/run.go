@@ -214,6 +214,7 @@ func (s *supervisor) assemble() (err error) {
 		Config: p.Config, User: p.Policy.User.UID, Page: p.Policy.Profiles.Page, Held: s.Tier1.Held, Send: s.Tier1.Send, BootID: s.Memory.BootID,
 		Files: func() (*rights.User, profiles.Owners) { return p.User, p.ProfileUsers() },
 		Box:   &serve.Revised{Backend: s.backend}, Recall: s.loop.Commands.Recall, Look: s.Registry.Look,
+		Known: s.Memory.Volume, Note: s.Memory.NoteVolume,
 		Took: s.tookVolume, Lost: func() { s.Jobs.Use(s.Volume.Journal.JobRecords()); s.Registry.Look() }, // which ends all profiles: another container runs them
 	}
 	s.Jobs = s.backend.Jobs.Employ() // whose is what a predecessor left of them

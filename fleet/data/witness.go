@@ -149,7 +149,13 @@ func (o *overwriting) file(d *durable.Dir, name, below string) error {
 	}
 	defer f.Close()
 	var st unix.Statx_t
-	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_CTIME|unix.STATX_BTIME, &st); err != nil {
+	err = unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_CTIME|unix.STATX_BTIME, &st)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) { // the place refuses the call: nothing tells its birth
+		var known unix.Stat_t
+		err = unix.Fstat(int(f.Fd()), &known)
+		st.Ctime = unix.StatxTimestamp{Sec: known.Ctim.Sec, Nsec: uint32(known.Ctim.Nsec)}
+	}
+	if err != nil {
 		return fmt.Errorf("cannot look at %s: %w", d.Path(name), err)
 	}
 	changed := !timeOf(st.Ctime).Before(o.began.Add(-clockStep))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/kernel"
 )
 
 // disk is where names are put in the place of others, so that they stay there. It
@@ -34,7 +36,7 @@ func syncNames(fd int) error {
 	if err == unix.EINVAL || err == unix.ENOTSUP {
 		return nil
 	}
-	return err
+	return kernel.Named("fsync", err)
 }
 
 // move renames durably, over what is there, or as renameNew does: that is taken back
@@ -70,7 +72,7 @@ func (k disk) move(fromAt int, from string, toAt int, to string, fresh, within b
 // the look and the rename, which for directories ends in ENOTEMPTY.
 func RenameNewAt(fromAt int, from string, toAt int, to string) error {
 	err := unix.Renameat2(fromAt, from, toAt, to, unix.RENAME_NOREPLACE)
-	if err != unix.EINVAL && err != unix.ENOSYS {
+	if err != unix.EINVAL && !kernel.Refused(err) {
 		return err
 	}
 	switch _, err := lstatAt(toAt, to); err {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/kernel"
 )
 
 // Write says how a file is written.
@@ -85,6 +87,7 @@ func finish(fd int, err error, mode uint32, loose bool) error {
 	}
 	if err == nil && !loose {
 		_, err = retry(func() (int, error) { return 0, unix.Fsync(fd) })
+		err = kernel.Named("fsync", err)
 	}
 	// close(2) is where NFS reports a full disk.
 	if e := unix.Close(fd); err == nil && e != unix.EINTR {

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/internal/kernel"
 	"rlminit/journal"
 )
 
@@ -424,7 +425,7 @@ func (l *Lease) write(at time.Time) error {
 		_, err = l.file.WriteAt(text, 0)
 	}
 	if err == nil {
-		err = unix.Fdatasync(int(l.file.Fd()))
+		err = kernel.Named("fdatasync", unix.Fdatasync(int(l.file.Fd())))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", c.home.Path(File), durable.Bare(err))

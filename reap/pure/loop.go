@@ -25,7 +25,7 @@ type mainCommand struct {
 func (o *options) run() int {
 	signals, errno := sys.CatchAll()
 	if errno != 0 {
-		return o.failed("cannot catch signals", errno)
+		return o.failed("cannot catch signals by eventfd2 and pipe2", errno)
 	}
 	events, errno := sys.NewEvents()
 	if errno == 0 {
@@ -111,7 +111,7 @@ func (m *mainCommand) start() int {
 		Session: sys.ForegroundGroup,
 		Ignored: sys.Ignored,
 		Mask:    sys.Mask,
-		Rlimits: []sys.Rlimit{sys.NoFile},
+		Rlimits: given(),
 	}
 	if m.as.prepare != nil {
 		m.as.prepare(m, &c)
@@ -245,3 +245,12 @@ const (
 	prSetPdeathsig      = 1
 	prSetChildSubreaper = 36
 )
+
+// given are the limits that a child gets back. Where the place refuses to tell them it has
+// refused to change them too.
+func given() []sys.Rlimit {
+	if sys.NoFile.Hard == 0 {
+		return nil
+	}
+	return []sys.Rlimit{sys.NoFile}
+}

@@ -19,6 +19,7 @@ const (
 
 	logBegins = "boot/log" // where the lines of this boot begin in container-boot.log
 	bootID    = "boot/id"  // of this start of the container
+	volume    = "boot/volume"
 )
 
 // Done tells whether a duty was done in this boot.
@@ -61,4 +62,15 @@ func (t *Table) once(key string, size int, value func() []byte) []byte {
 		slog.Warn("a successor would not know a part of what this boot began with", "part", key, "err", err)
 	}
 	return made
+}
+
+// Volume is the place of the volume that this boot has taken, as profiles.Store.Place tells
+// it; "": none was taken.
+func (t *Table) Volume() string { return string(t.Get(volume)) }
+
+// NoteVolume notes the place of the volume that was taken.
+func (t *Table) NoteVolume(place string) {
+	if err := t.Put(volume, []byte(place)); err != nil {
+		slog.Warn("a successor would not know which volume this is", "err", err)
+	}
 }

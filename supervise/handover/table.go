@@ -3,6 +3,7 @@ package handover
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/kernel"
 	"rlminit/wire"
 )
 
@@ -18,7 +20,7 @@ import (
 // What is in it decides what becomes of services, and so it is nowhere that anybody else
 // can write. HANDOVER.md has the keys, and what comes before what.
 //
-// Rows are appended, each with a single pwrite(2), a number and a checksum; of several
+// Rows are appended, each with a number and a checksum; of several
 // with one key the last counts. The file has two regions, of which one is in use. When
 // most of that is rows which count no more, those that do are copied to the other one,
 // which counts from the moment its head is written. So a kill in the middle of any write
@@ -50,30 +52,71 @@ type File interface {
 	Clear(at int64) error // takes away all that is in the region which begins there
 }
 
-// memory is a memfd.
+// memory is a memfd. The blocks of the two regions take turns in it: so the file is no
+// longer than twice what is in the larger one, which a limit on the size of files
+// (RLIMIT_FSIZE) counts, though there is no memory behind most of it.
 type memory int
 
+// blockBytes is the length of a block.
+const blockBytes = 64 << 10
+
+// block is where in the memfd an offset of the table is, and how much of its block follows.
+func block(at int64) (in int64, rest int64) {
+	region, at := at/regionBytes, at%regionBytes
+	return (at/blockBytes*2+region)*blockBytes + at%blockBytes, blockBytes - at%blockBytes
+}
+
 // ReadAt is io.ReaderAt's.
-func (m memory) ReadAt(b []byte, at int64) (int, error) {
-	n, err := unix.Pread(int(m), b, at)
-	if err == nil && n < len(b) {
-		err = io.EOF
+func (m memory) ReadAt(b []byte, at int64) (done int, err error) {
+	for done < len(b) {
+		in, rest := block(at + int64(done))
+		n, err := unix.Pread(int(m), b[done:min(int64(len(b)), int64(done)+rest)], in)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return done, err
+		case n == 0:
+			return done, io.EOF
+		}
+		done += n
 	}
-	return max(n, 0), err
+	return done, nil
 }
 
 // WriteAt is io.WriterAt's.
-func (m memory) WriteAt(b []byte, at int64) (int, error) {
-	n, err := unix.Pwrite(int(m), b, at)
-	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
+func (m memory) WriteAt(b []byte, at int64) (done int, err error) {
+	for done < len(b) {
+		in, rest := block(at + int64(done))
+		n, err := unix.Pwrite(int(m), b[done:min(int64(len(b)), int64(done)+rest)], in)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return done, err
+		case n == 0:
+			return done, io.ErrShortWrite
+		}
+		done += n
 	}
-	return max(n, 0), err
+	return done, nil
 }
 
 // Clear is File's.
 func (m memory) Clear(at int64) error {
-	return unix.Fallocate(int(m), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, regionBytes)
+	for in, _ := block(at); ; in += 2 * blockBytes {
+		data, err := unix.Seek(int(m), in, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // nothing follows
+		}
+		if err != nil {
+			return err
+		}
+		in += (data - in) / (2 * blockBytes) * 2 * blockBytes
+		if err := kernel.Punch(int(m), in, blockBytes); err != nil {
+			return err
+		}
+	}
 }
 
 // span is where a row is, and how long its key and its value are.
@@ -88,7 +131,7 @@ func (s span) size() int64 { return rowHead + int64(s.key) + int64(s.value) }
 const TableKey = "memory"
 
 const (
-	regionBytes = 1 << 40 // there is no memory behind what was never written
+	regionBytes = 1 << 40 // more than ever comes
 	rowHead     = 8 + 4 + 4 + 4
 	keyMax      = 1 << 10
 	valueMax    = 256 << 20

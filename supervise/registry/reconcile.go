@@ -74,7 +74,7 @@ func (r *Registry) reconcileAs(boot, taking bool, list lister, names ...string) 
 // that may be a profile's is touched.
 func (r *Registry) withoutProfiles() error {
 	cfg := r.settings.Current()
-	found, err := r.surveyor.survey(cfg, func(*config.Config) ([]profiles.Profile, error) { return nil, nil }, looking{})
+	found, err := r.surveyor.survey(cfg, func(*config.Config) ([]profiles.Profile, error) { return nil, nil }, looking{static: true})
 	if err != nil {
 		return err
 	}

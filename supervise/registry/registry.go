@@ -64,6 +64,9 @@ type Volume interface {
 	// says why.
 	Store() *profiles.Store
 	Absent() string
+	// Unknown says why nothing can be said of the volume that a predecessor had taken:
+	// then there is no store, and what runs goes on.
+	Unknown() error
 	// PriorExit is how the boot before ended: clean, killed, host, oom or unknown.
 	PriorExit() string
 }

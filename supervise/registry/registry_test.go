@@ -73,6 +73,7 @@ var store *profiles.Store
 
 func (p *place) Store() *profiles.Store    { return store }
 func (p *place) Absent() string            { return "" }
+func (p *place) Unknown() error            { return nil }
 func (p *place) Log(profile string) string { return "logs/" + profile }
 
 func (p *place) Define(all []Proposal) {

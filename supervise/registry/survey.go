@@ -54,6 +54,7 @@ func (v *surveyor) preview(c *config.Config) ([]profiles.Profile, error) {
 type looking struct {
 	names  []string                    // of services or profiles; none: all
 	rest   bool                        // those of which nobody has heard are left at rest
+	static bool                        // those of the configuration alone
 	judged func(profiles.Profile) bool // which of those at rest are compiled; nil: none
 }
 
@@ -70,6 +71,9 @@ type lister func(*config.Config) ([]profiles.Profile, error)
 // the others are taken to be without a fault.
 func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findings, error) {
 	store := v.volume.Store()
+	if err := v.volume.Unknown(); err != nil && !how.static {
+		return nil, fmt.Errorf("cannot list the profiles: %w", err)
+	}
 	f := &findings{config: cfg, values: map[string]Proposal{}, kinds: map[string]string{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
 	f.input.Held = store == nil
 	f.input.FoundState = service.Stopped

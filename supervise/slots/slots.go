@@ -185,7 +185,7 @@ func (s Dir) Clear(name string) error {
 	// It may have come between the look and the rename. Back with it, unless
 	// there is a newer one by now.
 	if s.defined(gone) &&
-		unix.Renameat2(unix.AT_FDCWD, s.File(gone), unix.AT_FDCWD, s.File(name), unix.RENAME_NOREPLACE) == nil {
+		durable.RenameNewAt(unix.AT_FDCWD, s.File(gone), unix.AT_FDCWD, s.File(name)) == nil {
 		return nil
 	}
 	go s.discard(gone)

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/journal"
 	"rlminit/plan"
@@ -21,24 +24,108 @@ import (
 // lockKey names the volume's locks among what tier 1 holds.
 const lockKey = "lock"
 
-// Take takes the volume, if there is one and it is ours.
+// Bounds of how the volume is tried again: within a boot, for a cause that passes; and
+// afterwards, for any, without end.
+const (
+	againInBoot = 2 * time.Second
+	againFirst  = 10 * time.Millisecond
+	againLast   = 30 * time.Second
+)
+
+// Take takes the volume, if there is one and it is ours. One that cannot be opened is tried
+// again, beside the boot, until it can.
 func (v *Volume) Take() {
-	cfg := v.Config()
 	var back heldBack
-	say := back.line
 	defer func() {
 		back.release(v.Store() == nil || v.Writable() != nil)
 	}()
-	user, owners := v.Files()
-	store, err := profiles.Open(user, owners, cfg.Home, profiles.SettingsOf(cfg), say)
-	if err != nil {
-		v.absent.Store(err.Error())
-		slog.Warn("there is no volume; nothing is recorded", "err", err)
+	pause, deadline := againFirst, time.Now().Add(againInBoot)
+	store, err := v.open(back.line)
+	for ; passes(err) && time.Now().Before(deadline); pause *= 2 {
+		time.Sleep(pause)
+		store, err = v.open(back.line)
+	}
+	if err == nil {
+		v.take(store, back.line)
 		return
 	}
+	v.refuse(err)
+	if v.Unknown() != nil {
+		slog.Error("the volume is not as it was; what runs goes on, and it is looked at again until it is", "err", err)
+	} else {
+		slog.Warn("there is no volume; nothing is recorded", "err", err)
+	}
+	if v.Config().Home != "" {
+		go v.again(err)
+	}
+}
+
+// open opens the store: for a successor, that of its predecessor.
+func (v *Volume) open(say func(string)) (*profiles.Store, error) {
+	cfg := v.Config()
+	user, owners := v.Files()
+	return profiles.Reopen(user, owners, cfg.Home, profiles.SettingsOf(cfg), say, v.known())
+}
+
+// known is the place of the volume that was taken before.
+func (v *Volume) known() string {
+	if v.Known == nil {
+		return ""
+	}
+	return v.Known()
+}
+
+// passes tells whether a cause may be over at any moment.
+func passes(err error) bool {
+	return slices.ContainsFunc([]error{
+		unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.EAGAIN, unix.ETOOMANYREFS, unix.EINTR,
+	}, func(cause error) bool { return errors.Is(err, cause) })
+}
+
+// refuse notes why there is no store.
+func (v *Volume) refuse(why error) {
+	v.absent.Store(why.Error())
+	if v.known() != "" {
+		v.unknown.Store(&why)
+	}
+}
+
+// again opens the store as soon as it can be, and goes on with it.
+func (v *Volume) again(why error) {
+	say := func(line string) { slog.Warn(line) }
+	for pause := time.Second; ; pause = min(2*pause, againLast) {
+		time.Sleep(pause)
+		store, err := v.open(say)
+		if err != nil {
+			if err.Error() != why.Error() {
+				slog.Warn("the volume cannot be opened", "err", err)
+				why = err
+			}
+			v.refuse(err)
+			continue
+		}
+		slog.Info("the volume is there now")
+		begun := v.known() != "" // else no profile was started here
+		if v.take(store, say); v.Store() == nil {
+			return // another container has it, or profiles are off
+		}
+		if !begun {
+			v.Rewind()
+		}
+		v.Watch()
+		v.Took()
+		return
+	}
+}
+
+// take claims the volume of a store that is open.
+func (v *Volume) take(store *profiles.Store, say func(string)) {
+	cfg := v.Config()
+	var err error
 	if !cfg.Profiles {
 		slog.Info("no profile is started here: they are switched off")
 		v.absent.Store("profiles are off, by RLMINIT_PROFILES, --profiles or a route of main")
+		v.unknown.Store(nil)
 		return
 	}
 	claim := lease.NewClaim(store.Ours(), lease.Self(), say)
@@ -55,7 +142,10 @@ func (v *Volume) Take() {
 		held, err = claim.Try()
 	}
 	if err != nil {
-		v.absent.Store(err.Error())
+		v.refuse(err)
+		if other := (*lease.Held)(nil); errors.As(err, &other) {
+			v.unknown.Store(nil) // another container runs what there is
+		}
 		slog.Warn(err.Error())
 		go v.await(claim, store, err)
 		return
@@ -104,7 +194,11 @@ func (h *heldBack) release(useful bool) {
 
 // own uses the volume from now on, and keeps its lock.
 func (v *Volume) own(store *profiles.Store, held *lease.Lease) {
+	if place := store.Place(); v.Note != nil && place != "" {
+		v.Note(place)
+	}
 	v.Use(store)
+	v.unknown.Store(nil) // from here on the store says what there is
 	v.openRevisions(store)
 	hold := func(files []*os.File) {
 		var fds []int

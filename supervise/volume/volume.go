@@ -24,6 +24,7 @@ type Volume struct {
 	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
 	prior     atomic.Value                       // string: how the boot before ended
 	absent    atomic.Value                       // string: why there is no store
+	unknown   atomic.Pointer[error]              // why a successor cannot tell what the volume has; nil: it can, or nothing was taken before it
 	readOnly  atomic.Bool                        // it cannot be written to: configuration and volume alone decide what runs
 	giveBack  atomic.Value                       // func(): gives the lock back; nil: it was not taken
 	look      atomic.Value                       // func(): has the lock's file looked at; nil likewise
@@ -39,6 +40,9 @@ type Given struct {
 	Held   handover.Held                          // of tier 1
 	BootID func() string                          // the id of this start of the container
 	Send   func(m wire.Message, fds, after []int) // to tier 1
+
+	Known func() string      // the place of the volume that a predecessor has taken; "": none
+	Note  func(place string) // notes it for a successor
 
 	Recall func(before []control.Operation, last uint64) // told of operations of before
 	Look   func(names ...string)                         // told of profiles that may have changed; none: all
@@ -58,6 +62,15 @@ func (v *Volume) LookAtLock() {
 
 // Store is nil where there is no volume, or it is another container's.
 func (v *Volume) Store() *profiles.Store { return v.store.Load() }
+
+// Unknown says why nothing can be said of what the volume has, though a predecessor had taken
+// it: what runs of it goes on. Store is nil then.
+func (v *Volume) Unknown() error {
+	if why := v.unknown.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
 
 // Absent says why there is no store.
 func (v *Volume) Absent() string {

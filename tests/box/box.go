@@ -25,6 +25,7 @@ type Spec struct {
 	Main   []string          // the arguments after `init --`
 	Env    []string          // K=V, for PID 1
 	Docker []string          // more options for docker create; in Docker alone
+	Under  []string          // a command that executes PID 1 in its place, as refuse does; in namespaces alone
 }
 
 // User is who runs a command in a box.

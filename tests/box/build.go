@@ -23,7 +23,7 @@ func Build() (string, error) {
 	}
 	for _, what := range [][]string{
 		{"-tags", "nethttpomithttp2", "-ldflags", "-E rlminit/reap/sys.entry", "./cmd/rlminit"}, // as make build
-		{"./examples/gateway", "./tests/cmd/nasty", "./tests/cmd/deadfuse", "./tests/cmd/hostile", "./cmd/rlminit-..."},
+		{"./examples/gateway", "./tests/cmd/nasty", "./tests/cmd/deadfuse", "./tests/cmd/hostile", "./tests/cmd/refuse", "./cmd/rlminit-..."},
 	} {
 		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}, what...)...)
 		cmd.Dir = root

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -106,7 +107,17 @@ func (p *Place) environment() []string {
 // Start starts rlminit by way of Stage.
 func (p *Place) Start() error {
 	// Not by its path, where only who runs the tests may go.
-	cmd := exec.Command("/proc/self/exe", append([]string{filepath.Join(p.bin, "rlminit"), "init", "--"}, p.spec.Main...)...)
+	argv := slices.Concat(p.spec.Under, []string{filepath.Join(p.bin, "rlminit"), "init", "--"}, p.spec.Main)
+	if len(p.spec.Under) > 0 {
+		path, err := exec.LookPath(filepath.Join(p.bin, argv[0]))
+		if err != nil {
+			if path, err = exec.LookPath(argv[0]); err != nil {
+				return fmt.Errorf("cannot start a box: %w", err)
+			}
+		}
+		argv[0] = path
+	}
+	cmd := exec.Command("/proc/self/exe", argv...)
 	cmd.Env = append(p.environment(), stageVariable+"=1")
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = &p.lines, &p.lines

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/kernel"
 	"rlminit/internal/redact"
 )
 
@@ -73,7 +74,7 @@ func (m *masking) mark(at, masked int64) error {
 	}
 	m.at, m.masked = at, masked
 	if end := at / pageSize * pageSize; end > rawAt {
-		_ = unix.Fallocate(m.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, rawAt, end-rawAt)
+		_ = kernel.Punch(m.fd, rawAt, end-rawAt)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/internal/kernel"
 )
 
 // Bounds of what is kept of outputs on the volume, in bytes.
@@ -154,8 +155,7 @@ func (f *file) copyFrom(mem int, total int64) {
 	room := f.of.take(want)
 	end := f.size + room
 	for f.size < end {
-		from := f.size
-		n, err := unix.Sendfile(f.fd, mem, &from, int(min(end-f.size, 1<<30)))
+		n, err := kernel.Append(f.fd, mem, f.size, int(min(end-f.size, 1<<30)))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/kernel"
 	"rlminit/internal/redact"
 	"rlminit/wire"
 )
@@ -20,14 +21,15 @@ import (
 // Stream is one of a job's two outputs. Bytes leave the pipe by splice(2), which
 // moves them and the memfd's position in one step that a signal cannot tear; tier
 // 1 holds the memfd's description too, so a successor reads on at the byte where
-// we were killed. What a memfd holds above keep bytes is copied to a file at the
+// we were killed. Where splice(2) is refused, received.go has the other way. What a memfd holds above keep bytes is copied to a file at the
 // same offset, as far as that goes, and then all but its head and tail is given
 // back. Where secrets are masked, mask.go has a step between the two.
 type Stream struct {
 	name string
 	pipe *os.File // the end that is read; nil: nothing comes any more
 	raw  syscall.RawConn
-	mem  int // the memfd; -1 once it is closed
+	mem  int       // the memfd; -1 once it is closed
+	into *received // what the pipe is read into
 	keep int64
 	file *file
 	mask *masking // nil: bytes come as they are
@@ -164,8 +166,12 @@ func newStream(name string, keep int64, file *file, lines *redact.Lines) (s *Str
 // openStream takes over what fds of another gave: a pipe, a memfd, whose position tells what
 // has come, and where that is masked raw.
 func openStream(name string, fds []int, keep int64, file *file, lines *redact.Lines) (*Stream, error) {
-	pipe, mem := fds[0], fds[1]
-	at, err := unix.Seek(mem, 0, unix.SEEK_CUR)
+	pipe, mem, into := fds[0], fds[1], &received{fd: fds[len(fds)-1]}
+	err := into.settle()
+	var at int64
+	if err == nil {
+		at, err = unix.Seek(mem, 0, unix.SEEK_CUR)
+	}
 	if err == nil {
 		err = unix.SetNonblock(pipe, true)
 	}
@@ -178,7 +184,7 @@ func openStream(name string, fds []int, keep int64, file *file, lines *redact.Li
 		return nil, err
 	}
 	s := &Stream{
-		name: name, pipe: os.NewFile(uintptr(pipe), name), mem: mem, keep: keep, file: file, total: at, mask: mask,
+		name: name, pipe: os.NewFile(uintptr(pipe), name), mem: mem, into: into, keep: keep, file: file, total: at, mask: mask,
 		pumped: make(chan struct{}),
 	}
 	s.raw, err = s.pipe.SyscallConn()
@@ -217,24 +223,16 @@ func (s *Stream) pump() {
 // fill moves at most so many bytes from the pipe into the memfd, or into raw. 0 is the
 // pipe's end, or where it does not wait, that there is nothing.
 func (s *Stream) fill(most int, wait bool) (moved int, err error) {
-	into := s.mem
-	if s.mask != nil {
-		into = s.mask.fd
-	}
 	failure := s.raw.Read(func(fd uintptr) bool {
-		for {
-			var n int64
-			n, err = unix.Splice(int(fd), nil, into, nil, most, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
-			moved = int(n)
-			switch {
-			case errors.Is(err, unix.EINTR):
-				continue
-			case errors.Is(err, unix.EAGAIN):
-				moved, err = 0, nil
-				return !wait
-			}
-			return true
+		moved, err = kernel.Splice(int(fd), s.into.fd, most)
+		if kernel.Refused(err) {
+			moved, err = kernel.Receive(int(fd), s.into, most)
 		}
+		if errors.Is(err, unix.EAGAIN) {
+			moved, err = 0, nil
+			return !wait
+		}
+		return true
 	})
 	if err == nil {
 		err = failure
@@ -284,7 +282,7 @@ func (s *Stream) spill() {
 		return
 	}
 	s.mu.Lock()
-	if unix.Fallocate(s.mem, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from) == nil {
+	if kernel.Punch(s.mem, from, to-from) == nil {
 		s.freed = to
 	}
 	s.mu.Unlock()

@@ -1,0 +1,93 @@
+package ns
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/tests/box"
+	"rlminit/tests/contract"
+)
+
+// TestVolumeGoesAway: a volume that is unmounted, hidden by another file system, or whose
+// profiles are renamed away says nothing about the profiles: a successor keeps what runs,
+// says so, and finds the volume when it is back.
+func TestVolumeGoesAway(t *testing.T) {
+	if !Privileged() {
+		t.Skip("needs root: it mounts")
+	}
+	for name, ways := range map[string][2]string{
+		"unmounted": {"umount -l $V/home", "mount --bind $V/spare $V/home"},
+		"hidden":    {"mount -t tmpfs -o mode=755 none $V/home", "umount -l $V/home"},
+		"renamed":   {"mv $V/home/profiles $V/home/away", "mv $V/home/away $V/home/profiles"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home := volumeTwice(t)
+			b := Start(t, box.Spec{Config: contract.Config(), Env: []string{"RLMINIT_HOME=" + home}})
+			shell := func(script string) { b.Shell(box.Root, "V="+filepath.Dir(home)+"\n"+script) }
+			b.Must("profile", "create", "alice")
+			b.Must("profile", "create", "bob")
+			alice, bob := *b.Await("gateway-alice", "running").PID, *b.Await("gateway-bob", "running").PID
+			old := b.Supervisor().PID
+			shell(ways[0])
+			b.As(box.Root, "kill", "-9", strconv.Itoa(old))
+			box.Eventually(b, answerTimeout, "a successor that says so", func() (bool, any) {
+				r := b.Run("status", "alice")
+				return r.Code == 0 && b.Supervisor().PID != old && strings.Contains(b.Printed(), "the volume is not as it was"), r
+			})
+			same := func(when string) {
+				now := b.Status()
+				for name, pid := range map[string]int{"gateway-alice": alice, "gateway-bob": bob} {
+					if s := now[name]; s.PID == nil || *s.PID != pid || s.State != "running" {
+						t.Errorf("%s, %s: %s", when, name, box.Describe(s))
+					}
+				}
+			}
+			same("without the volume")
+			shell(ways[1])
+			box.Eventually(b, answerTimeout, "the volume is found again", func() (bool, any) {
+				r := b.Run("profile", "create", "carol")
+				return r.Code == 0, r
+			})
+			same("with the volume again")
+			if t.Failed() {
+				t.Log(b.Run("logs", "alice"), b.Run("events"), b.Run("operations"))
+			}
+			b.Must("profile", "delete", "bob")
+			if s, is := b.Status()["gateway-bob"]; is {
+				t.Errorf("a profile that was deleted: %s", box.Describe(s))
+			}
+		})
+	}
+}
+
+// volumeTwice is a file system of its own, mounted at home and, beside it, at spare.
+func volumeTwice(t *testing.T) (home string) {
+	t.Helper()
+	top := t.TempDir()
+	home, spare := filepath.Join(top, "home"), filepath.Join(top, "spare")
+	for _, dir := range []string{home, spare} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir := top; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) { // a way there for everybody
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("tmpfs", home, "tmpfs", 0, "size=64m,mode=755,uid=1000,gid=1000"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(home, unix.MNT_DETACH) })
+	if err := unix.Mount(home, spare, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(spare, unix.MNT_DETACH) })
+	return home
+}
