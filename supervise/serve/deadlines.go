@@ -54,7 +54,7 @@ func (c *Commands) Prolong(deadlines []control.Deadline) control.Prolonged {
 	}
 	answer := control.Prolonged{Refused: []control.Unmoved{}}
 	// A read may come before the loop has done what it was told. An answer of the loop comes after.
-	_ = c.loop.Await(context.Background(), 0, func(*core.Operation) bool { return true })
+	_ = c.loop.Await(context.Background(), 0, func(Services, *core.Operation) bool { return true })
 	c.loop.Read(func(now Services) {
 		for _, d := range deadlines {
 			if why := unmoved(now.Find(d.Name), d); why != "" {

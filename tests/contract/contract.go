@@ -170,6 +170,8 @@ var All = []Test{
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
+	{Name: "EveryCallerIsAnswered", Run: EveryCallerIsAnswered},
+	{Name: "RollingStopLeavesTheRest", Run: RollingStopLeavesTheRest},
 	{Name: "Deadlines", Run: Deadlines, Root: true},
 	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},
 	{Name: "RunIsFull", Run: RunIsFull, Root: true},
