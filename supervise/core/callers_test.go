@@ -281,7 +281,8 @@ func (w *world) cancel() {
 // leave has one that reads an operation go, if there is any: at any time, or when it is
 // over.
 func (w *world) leave(early bool) bool {
-	for _, id := range slices.Sorted(maps.Keys(w.joined)) {
+	if ids := slices.Sorted(maps.Keys(w.joined)); len(ids) > 0 {
+		id := ids[0]
 		if w.joined[id]--; w.joined[id] == 0 {
 			delete(w.joined, id)
 		}

@@ -79,10 +79,6 @@ func (c *Command) AlongWith() []*Life { return c.along }
 // down tells whether its members are to come to be down.
 func (c *Command) down() bool { return c.stops() || c.Verb == VerbAwait && c.Gate.Down }
 
-// intends tells whether the command changes what is wanted of its services. A reload and
-// a wait do not: what an earlier command wants of them still stands.
-func (c *Command) intends() bool { return c.Verb != VerbReload && c.Verb != VerbAwait }
-
 func (c *Command) stops() bool  { return c.Verb == VerbStop }
 func (c *Command) renews() bool { return c.Verb == VerbRestart || c.Verb == VerbReload }
 
