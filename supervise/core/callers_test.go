@@ -607,6 +607,11 @@ func (w *world) commanded(n order.Node) bool {
 		if a.set == w.set && a.over == 0 && slices.ContainsFunc(slices.Concat(a.command.Lives, a.command.AlongWith()), func(l *core.Life) bool { return l.Node() == n }) {
 			return true
 		}
+		// A rolling one starts others along when it comes to a member, which may be recorded
+		// after its end, and begins when decisions are not held back any more.
+		if a.set == w.set && (a.over == 0 || w.held > 0) && a.command.Width > 0 && a.stops[w.nodes[n]] {
+			return true
+		}
 	}
 	return false
 }
