@@ -133,6 +133,9 @@ func (c *catalogue) exists(name string) error {
 
 // create builds the profile aside and renames it into place.
 func (s *Store) create(name string, how Creation, settings *Settings) (p Profile, err error) {
+	if err := s.Records.beginAnew(name); err != nil {
+		return Profile{}, err
+	}
 	if how.Restore != "" {
 		return s.restore(name, how, settings)
 	}

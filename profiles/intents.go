@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -276,6 +277,21 @@ func (rec *Records) Forget(there map[string]bool) {
 	}
 	slices.Sort(gone.Services)
 	rec.tree.told.failure(l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: gone}))
+}
+
+// beginAnew has the journal forget what is wanted of a name that no profile has: the
+// profile that had it was taken away, and the supervisor was killed before it had recorded
+// that. It is called before another has the name, which would get the intent of the old one
+// if it were cut off in its turn.
+func (rec *Records) beginAnew(profile string) error {
+	l := rec.ledger.Load()
+	if _, stale := l.known(GatewayName(profile)); !stale {
+		return nil
+	}
+	if _, err := rec.tree.home.Lstat(dirOf(profile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil // it is no new one, or what follows fails
+	}
+	return l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: goneBody{[]string{GatewayName(profile)}}})
 }
 
 // Adopt takes what a profile's state file says for what is wanted of it, where

@@ -362,3 +362,50 @@ func TestADeletionIsRefusedAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A profile that is made where another was, whose end was cut off before it was recorded,
+// has nothing of that one's intent, though its own beginning is cut off in its turn.
+func TestANewProfileHasNoIntentOfAnother(t *testing.T) {
+	for how, begin := range map[string]func(*volume) error{
+		"created": func(v *volume) error {
+			_, _, err := v.Create("web", Creation{Intent: service.Stopped})
+			return err
+		},
+		"cloned": func(v *volume) error {
+			_, _, err := v.Create("web", Creation{Clone: "other", Intent: service.Stopped})
+			return err
+		},
+		"restored": func(v *volume) error {
+			_, _, err := v.Create("web", Creation{Restore: "binned"})
+			return err
+		},
+		"renamed": func(v *volume) error {
+			_, err := v.Rename("other", "web", nil)
+			return err
+		},
+	} {
+		v := newVolume(t, nil)
+		v.create("other", Creation{Intent: service.Stopped})
+		v.binned("binned")
+		v.create("web", Creation{Intent: service.Running})
+		must(t, v.wants("web", service.Running))
+		must(t, os.RemoveAll(v.path("profiles/web"))) // a purge that was cut off
+		v.fail = func(step string) error {            // before it is recorded
+			if _, err := os.Stat(v.path("profiles/web/profile.yaml")); err == nil {
+				panic(unix.EINTR)
+			}
+			return nil
+		}
+		func() {
+			defer func() { recover() }()
+			if err := begin(v); err == nil {
+				t.Errorf("%s: it was not cut off", how)
+			}
+		}()
+		v.fail = nil
+		intent, known := v.Records.ledger.Load().known(GatewayName("web"))
+		if _, err := os.Stat(v.path("profiles/web")); err != nil || known {
+			t.Errorf("%s: it is there: %v; recorded of it is %q", how, err == nil, intent)
+		}
+	}
+}

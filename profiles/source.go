@@ -202,6 +202,9 @@ func (s *Store) move(from, to string, record profileBody) (err error) {
 	if err := s.Secrets.Begin(to, secrets); err != nil {
 		return err
 	}
+	if err := s.Records.beginAnew(to); err != nil {
+		return err
+	}
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
 		return err
 	}

@@ -186,7 +186,7 @@ func (o *commands) privileged(c *sys.Command, m *wire.Spawn) *refusal {
 		return &refusal{wire.StepPolicy, unix.EPERM, "uid 0 is refused"}
 	}
 	for other := o.children.first; other != nil; other = other.next {
-		if other.privileged && other.name == m.Name && (other.state == alive || other.state == pending && !other.killed) {
+		if other.privileged && other.name == m.Name && (other.state == alive || other.state == pending && other.killed == 0) {
 			return &refusal{wire.StepPolicy, unix.EAGAIN, "its definition is root's, and there is a process of it already"}
 		}
 	}

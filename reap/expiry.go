@@ -110,7 +110,7 @@ func (c *child) dueAt(now, boot int64) int64 {
 	switch {
 	case x.phase == asked, x.phase == slain:
 		return x.next
-	case x.phase == cleared, c.state == failed, c.killed, c.state == pending && x.wanted:
+	case x.phase == cleared, c.state == failed, c.killed != 0, c.state == pending && x.wanted:
 		return never
 	case x.wanted:
 		return now
@@ -156,9 +156,8 @@ func (d *deadlines) look(now int64) {
 // begin ends what is left of a child that is due, unless that has begun.
 func (d *deadlines) begin(c *child, now int64) {
 	x := &c.expiry
-	if c.state == pending && !x.wanted && c.spawn != nil { // it hangs on its way to its program
-		c.killed = true
-		d.signaller.killJob(c.spawn)
+	if c.state == pending && !x.wanted && c.spawn != nil {
+		d.signaller.killPending(c, unix.ETIME)
 	}
 	if x.phase != notDue || c.state == pending {
 		return

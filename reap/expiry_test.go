@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -156,6 +158,69 @@ func TestPassedDeadline(t *testing.T) {
 	r.deadlines.set(&wire.Deadline{ID: c.id, At: sinceBoot() + 1e12})
 	if c.expiry.deadline != passed || c.dueAt(r.now, sinceBoot()) > r.now {
 		t.Errorf("a deadline that has passed was moved on: %+v", c.expiry)
+	}
+}
+
+// A deadline that passes anywhere between a spawn's request and its program ends it with
+// one answer: it has never run, for its deadline has passed, or it has run and timed out.
+func TestDeadlinePassesDuringSpawn(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	for i := range int64(200) {
+		id, _ := l.spawn(t, func(m *wire.Spawn) { m.Deadline = sinceBoot() + i*10_000 }, "sleep")
+		answer := want(t, l, func(m wire.Message) bool {
+			switch m := m.(type) {
+			case *wire.SpawnFailed:
+				return m.ID == id
+			case *wire.Spawned:
+				return m.ID == id
+			}
+			return false
+		})
+		if m, failed := answer.(*wire.SpawnFailed); failed {
+			if m.Step != wire.StepExec || m.Errno != int32(unix.ETIME) {
+				t.Errorf("%d µs ahead it failed at step %d with %v", i*10, m.Step, unix.Errno(m.Errno))
+			}
+			continue
+		}
+		if e := l.exited(t, id); !e.TimedOut {
+			t.Errorf("%d µs ahead it ended with %+v", i*10, e)
+		}
+	}
+}
+
+// A spawn that PID 1 has killed on its way is answered with the reason for that, whether its
+// process was there yet, has seen the clock first, or has reached its program.
+func TestKilledSpawnsHaveOneCause(t *testing.T) {
+	for _, c := range []struct {
+		killed, errno, want unix.Errno
+		at, step            sys.Step
+	}{
+		{0, 0, unix.EINTR, sys.StepUID, sys.StepUID}, // by somebody else
+		{0, unix.ENOENT, unix.ENOENT, sys.StepExec, sys.StepExec},
+		{unix.ETIME, 0, unix.ETIME, sys.StepUID, sys.StepExec},
+		{unix.ETIME, unix.ETIME, unix.ETIME, sys.StepExec, sys.StepExec},
+		{unix.ETIME, unix.EAGAIN, unix.ETIME, sys.StepNone, sys.StepExec},
+		{unix.ETIME, unix.ENOENT, unix.ENOENT, sys.StepExec, sys.StepExec},
+		{unix.ETIMEDOUT, 0, unix.ETIMEDOUT, sys.StepDir, sys.StepDir},
+		{unix.ETIMEDOUT, unix.ETIME, unix.ETIME, sys.StepExec, sys.StepExec},
+		{unix.ETIMEDOUT, unix.EACCES, unix.EACCES, sys.StepDir, sys.StepDir},
+		{0, unix.EAGAIN, unix.EAGAIN, sys.StepNone, sys.Step(wire.StepThreads)},
+	} {
+		r, entry := reaperOf(pending)
+		entry.spawn = &threads.Job{Command: &sys.Command{}}
+		if c.killed != 0 {
+			r.signaller.killPending(entry, c.killed)
+			r.signaller.killPending(entry, unix.EPERM) // the first reason stays
+		}
+		command := &sys.Command{}
+		command.Step, command.Errno = c.at, sys.Errno(c.errno)
+		if c.errno == 0 {
+			command.Errno = sys.EINTR
+		}
+		if entry.blame(command); entry.errno != int32(c.want) || int(entry.step) != int(c.step) {
+			t.Errorf("killed for %v at step %d with %v: step %d, %v", c.killed, c.at, c.errno, entry.step, unix.Errno(entry.errno))
+		}
 	}
 }
 

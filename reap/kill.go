@@ -49,6 +49,15 @@ func (s *signaller) dumpableAgain() {
 	}
 }
 
+// killPending kills a child on its way to its program, and notes the reason: the answer to
+// its spawn names it. The first reason stays.
+func (s *signaller) killPending(c *child, why unix.Errno) {
+	if c.killed == 0 {
+		c.killed = why
+	}
+	s.killJob(c.spawn)
+}
+
 // killJob kills a process that is on its way to its program. By pidfd, for its
 // thread may be collecting it at this moment: if that says that it is gone, its
 // pid may be another's already.

@@ -449,7 +449,7 @@ func TestStuckSpawn(t *testing.T) {
 	}
 	want(t, l, func(m *wire.SpawnStuck) bool { return m.ID == first })
 	failed := want(t, l, func(m *wire.SpawnFailed) bool { return m.ID == first })
-	if failed.Step != wire.StepDir {
+	if failed.Step != wire.StepDir || failed.Errno != int32(unix.ETIMEDOUT) {
 		t.Errorf("failed at step %d, %v", failed.Step, unix.Errno(failed.Errno))
 	}
 	hang()

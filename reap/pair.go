@@ -101,7 +101,7 @@ func (p *pair) greet(welcome wire.Welcome) {
 	s := snapshot{underWay: true}
 	for c := p.children.first; c != nil; c = c.next {
 		s.ids = append(s.ids, c.id)
-		if c.killed && c.state == pending {
+		if c.stuck && c.state == pending {
 			p.children.owe(c, owedStuck) // an entry does not say that
 		}
 	}

@@ -29,6 +29,9 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
+	if no == nil && c.expiry.passed() { // before any reason for which it would be tried again
+		no = &refusal{wire.StepExec, unix.ETIME, ""}
+	}
 	if no == nil && m.Name != wire.FilesProgram && r.tier2.room.full(r.threads.Waiting()) {
 		no = &refusal{wire.StepFork, unix.EAGAIN, ""}
 	}
@@ -58,15 +61,15 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		FDs:     fds,
 		Size:    argumentsSize(m),
 		Done:    func(j *threads.Job) { r.spawned(c, j) },
-		Stuck:   func(j *threads.Job) { r.spawnStuck(c, j) },
+		Stuck:   func(*threads.Job) { r.spawnStuck(c) },
 	}
 	r.threads.Submit(c.spawn, r.now)
 }
 
 // spawnStuck answers that a spawn hangs, and asks it to come back.
-func (r *reaper) spawnStuck(c *child, j *threads.Job) {
-	c.killed = true
-	r.signaller.killJob(j)
+func (r *reaper) spawnStuck(c *child) {
+	c.stuck = true
+	r.signaller.killPending(c, unix.ETIMEDOUT)
 	r.step(c, stuck)
 }
 
@@ -85,10 +88,11 @@ func (r *reaper) spawned(c *child, j *threads.Job) {
 			r.children.unshareNumber(command.PID)
 		}
 		c.pid, c.pidfd, c.startTime = command.PID, command.PIDFD, command.StartTime
-		if c.killed {
-			// Either its program runs and is about to die, or it died first.
-			// It is one that never ran, as soon as it is collected.
-			c.step, c.errno = wire.StepExec, int32(unix.ETIMEDOUT)
+		if c.killed != 0 {
+			// Its program runs, or was about to. The first kill may have come before there
+			// was a process. The child has never run, as soon as it is collected.
+			r.signaller.kill(c.pid, sys.SIGKILL, c.user)
+			c.step, c.errno = wire.StepExec, int32(c.killed)
 		} else {
 			r.step(c, started)
 		}
@@ -102,13 +106,26 @@ func (r *reaper) spawned(c *child, j *threads.Job) {
 		return
 	}
 	sys.Close(command.PIDFD)
-	c.step, c.errno = wire.Step(command.Step), int32(command.Errno)
-	if command.Step == sys.StepNone {
-		c.step, c.reason = wire.StepThreads, "every spawn waits for a file system that does not answer"
-	}
+	c.blame(command)
 	r.main.serviceGone(c)
 	if c.name == wire.FilesProgram && command.Step == sys.StepFork {
 		r.tier2.room.wanted(command.Errno, r.now)
 	}
 	r.step(c, fell)
+}
+
+// blame notes why a spawn has failed, which is one thing whoever was first to act on it. A
+// child that we killed has no error of its own, and where its deadline has passed it may
+// have died before it looked at the clock, or have been begun by no thread.
+func (c *child) blame(command *sys.Command) {
+	c.step, c.errno = wire.Step(command.Step), int32(command.Errno)
+	begun := command.Step != sys.StepNone
+	switch {
+	case c.killed == unix.ETIME && (!begun || command.Errno == sys.EINTR):
+		c.step, c.errno = wire.StepExec, int32(unix.ETIME)
+	case c.killed != 0 && command.Errno == sys.EINTR:
+		c.errno = int32(c.killed)
+	case !begun:
+		c.step, c.reason = wire.StepThreads, "every spawn waits for a file system that does not answer"
+	}
 }

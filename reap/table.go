@@ -1,6 +1,8 @@
 package reap
 
 import (
+	"golang.org/x/sys/unix"
+
 	"rlminit/reap/threads"
 	"rlminit/wire"
 )
@@ -134,7 +136,8 @@ type child struct {
 	step      wire.Step
 	errno     int32
 	reason    string
-	killed    bool         // by us, while it was stuck
+	stuck     bool         // its spawn has taken too long
+	killed    unix.Errno   // why we killed it on its way to its program; 0: we did not
 	spawn     *threads.Job // of a pending one
 	terminal  bool         // it has the container's terminal
 	expiry    expiry

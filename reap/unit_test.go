@@ -138,7 +138,7 @@ func TestOnlySpawnsWaitForEachOther(t *testing.T) {
 // A spawn that was stuck already is told as such to the next tier 2 too.
 func TestNextTier2IsToldOfStuckSpawns(t *testing.T) {
 	r, other := connected(t)
-	r.children.add(&child{id: 16, state: pending, killed: true})
+	r.children.add(&child{id: 16, state: pending, stuck: true})
 	r.children.add(&child{id: 17, state: pending})
 	r.pair.greet(wire.Welcome{})
 	r.pair.flush(0, false, false)

@@ -78,9 +78,9 @@ func cancelVerb(t *terminal) *cobra.Command {
 		Short: "end an operation before it is done",
 		Long: `Ends an operation. What has begun goes on to its end; a restart that still waits
 for its turn is dropped, and a rolling operation takes no further member. For
-members that it has begun the recorded intent stays; members that a rolling
-operation has not come to have the intent of before. Exit code 17 if the
-operation is over, 4 if there is none with that id.`,
+members that it has begun the recorded intent stays; of members that a rolling
+operation has not come to nothing is recorded, and the answer has them as
+cancelled. Exit code 17 if the operation is over, 4 if there is none with that id.`,
 		Example: `  rlminit cancel 12`,
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {

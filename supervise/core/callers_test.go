@@ -34,6 +34,8 @@ type callers struct {
 	logged    []core.Input                   // likewise, of the log
 	unmarked  map[uint64]bool                // runs of which the log does not say yet how they ended
 	known     map[string]machine.State       // as the core has heard that it is remembered
+	joined    map[uint64]int                 // how many others read an operation
+	limits    core.Limits
 }
 
 // row is what was written of a service.
@@ -76,13 +78,15 @@ type asked struct {
 	over           int // how often it was said to be over
 	cancelled      bool
 	seen           map[string]operation.State // of its members, as was told last
+	took           map[string]bool            // members that a rolling one has recorded and taken
+	dropped        bool                       // whoever gave it has read the outcome, or is gone
 }
 
 func newCallers() callers {
 	return callers{
 		asked: map[uint32]*asked{}, journal: map[string]service.Intent{}, latest: map[string]uint32{}, unlike: map[string]bool{}, removing: map[string]bool{},
 		wants: map[string]core.Wants{}, kept: map[uint64]operation.Operation{}, known: map[string]machine.State{},
-		unmarked: map[uint64]bool{}, unsaved: map[string]row{}, refused: map[uint64]bool{},
+		unmarked: map[uint64]bool{}, unsaved: map[string]row{}, refused: map[uint64]bool{}, joined: map[uint64]int{},
 	}
 }
 
@@ -129,7 +133,7 @@ func (w *world) ask(lives []*core.Life) {
 
 // give gives a command, which is noted before.
 func (w *world) give(c *core.Command) {
-	a := &asked{command: c, set: w.set, runs: map[string]uint64{}, stops: map[string]bool{}, seen: map[string]operation.State{}}
+	a := &asked{command: c, set: w.set, runs: map[string]uint64{}, stops: map[string]bool{}, seen: map[string]operation.State{}, took: map[string]bool{}}
 	for _, l := range c.Lives {
 		a.stops[l.Name()] = true
 	}
@@ -181,21 +185,20 @@ func (w *world) record(mayFail bool) bool {
 	c := w.recording[i]
 	w.recording = slices.Delete(w.recording, i, i+1)
 	failed := mayFail && w.r.IntN(8) == 0
-	mortal := w.mortal && c.Part == 0
 	for _, l := range slices.Concat(c.Members(), c.AlongWith()) {
 		name := l.Name()
 		switch {
 		case w.set.Find(name) != l:
-		case failed && (c.Verb == core.VerbStop || c.Part != 0):
+		case failed && c.Verb == core.VerbStop:
 			w.unlike[name] = true // it is carried out all the same
 		case failed:
-		case c.Want != service.IntentNone:
+		case c.Records() != service.IntentNone:
 			w.journal[name] = c.Want
-		case c.Verb == core.VerbStop:
+		case c.Verb == core.VerbStop && c.Want == service.IntentNone:
 			w.unlike[name] = true
 		}
 	}
-	if mortal && w.r.IntN(20) == 0 {
+	if w.mortal && w.r.IntN(20) == 0 {
 		w.counts["killed when recorded"]++
 		w.succeed()
 		return true
@@ -214,6 +217,13 @@ func (w *world) record(mayFail bool) bool {
 			w.asked[c.Actor.UID].runs[l.Name()] = l.State().LastID
 			if c.Verb == core.VerbStop {
 				w.stopped[l.Name()] = true
+			}
+		}
+	}
+	if a := w.asked[c.Actor.UID]; c.Part != 0 && !failed {
+		for _, l := range c.AlongWith() {
+			if a.stops[l.Name()] = true; w.set.Find(l.Name()) == l {
+				w.latest[l.Name()] = c.Actor.UID
 			}
 		}
 	}
@@ -265,13 +275,73 @@ func (w *world) cancel() {
 			return
 		}
 	}
-	for _, uid := range slices.Sorted(maps.Keys(w.asked)) {
-		if a := w.asked[uid]; a.set == w.set && a.command.Verb == core.VerbAwait && a.begun {
-			w.counts["dropped"]++
-			delete(w.asked, uid)
-			w.apply(core.Input{Kind: core.Drop, ID: a.command.ID})
-			return
+	w.leave(true)
+}
+
+// leave has one that reads an operation go, if there is any: at any time, or when it is
+// over.
+func (w *world) leave(early bool) bool {
+	if ids := slices.Sorted(maps.Keys(w.joined)); len(ids) > 0 {
+		id := ids[0]
+		if w.joined[id]--; w.joined[id] == 0 {
+			delete(w.joined, id)
 		}
+		w.counts["left"]++
+		w.apply(core.Input{Kind: core.Leave, ID: id})
+		return true
+	}
+	for _, uid := range slices.Sorted(maps.Keys(w.asked)) {
+		a := w.asked[uid]
+		if a.set != w.set || !a.begun || a.dropped || !early && a.over == 0 {
+			continue
+		}
+		if a.dropped = true; a.command.Verb == core.VerbAwait {
+			delete(w.asked, uid)
+		}
+		w.counts["dropped"]++
+		w.apply(core.Input{Kind: core.Drop, ID: a.command.ID})
+		return true
+	}
+	return false
+}
+
+// join has somebody else read an operation.
+func (w *world) join() {
+	all := w.set.Operations.List()
+	if len(all) == 0 {
+		return
+	}
+	id := all[w.r.IntN(len(all))].ID
+	w.counts["joined"]++
+	w.joined[id]++
+	w.apply(core.Input{Kind: core.Join, ID: id})
+}
+
+// readable: an operation is remembered as long as somebody reads it, and of the others that
+// are over as many as the limits say.
+func (w *world) readable() {
+	read := map[uint64]bool{}
+	for id := range w.joined {
+		read[id] = true
+	}
+	for _, a := range w.asked {
+		if a.set == w.set && a.begun && !a.dropped {
+			read[a.command.ID] = true
+		}
+	}
+	for id := range read {
+		if w.set.Operations.Get(id) == nil {
+			w.fault("operation %d is forgotten, and somebody reads it", id)
+		}
+	}
+	count, members := 0, 0
+	for _, o := range w.set.Operations.List() {
+		if o.Over() && !read[o.ID] {
+			count, members = count+1, members+len(o.Members)
+		}
+	}
+	if count > w.limits.Operations || members > w.limits.Members {
+		w.fault("%d operations with %d members are remembered, and nobody reads them", count, members)
 	}
 }
 
@@ -287,6 +357,18 @@ func (w *world) order(e *core.Effect) {
 				w.fault("user %d's command is recorded beside user %d's, and both are for a service", e.Command.Actor.UID, other.Actor.UID)
 			}
 		}
+		if c := e.Command; c.Part != 0 {
+			a := w.asked[c.Actor.UID]
+			o := w.set.Operations.Get(c.Part)
+			if over := a != nil && a.set == w.set && a.over > 0; over || len(c.Members()) != 1 {
+				w.fault("user %d's command is over: %v, and %d services are recorded for it", c.Actor.UID, over, len(c.Members()))
+			} else if o != nil && slices.ContainsFunc(o.Members, func(m operation.Member) bool {
+				return m.Name == c.Members()[0].Name() && (m.State == operation.StatePending || m.State == operation.StateCancelled)
+			}) {
+				w.fault("%s is recorded for user %d, whose command has not come to it: %+v", c.Members()[0].Name(), c.Actor.UID, o.Members)
+			}
+			w.counts["recorded one by one"]++
+		}
 		w.recording = append(w.recording, e.Command)
 	case core.Refused:
 		w.counts["refused"]++
@@ -298,6 +380,7 @@ func (w *world) order(e *core.Effect) {
 			a.refused = true
 		}
 	case core.Forgot:
+		w.counts["forgotten"]++
 		delete(w.kept, e.Operation.ID)
 	case core.Told:
 		if o := e.Operation; o.ID < core.Hidden && (e.Begun || e.Over) {
@@ -337,7 +420,7 @@ func (w *world) toldOf(a *asked, e *core.Effect) {
 	}
 	for i, m := range o.Members {
 		was, told := a.seen[m.Name]
-		a.seen[m.Name] = m.State
+		a.seen[m.Name], a.took[m.Name] = m.State, m.Changed
 		open := m.State == operation.StatePending || m.State == operation.StateRunning
 		switch {
 		case open && o.Over() && o.State != operation.StateFailed && o.State != operation.StateInterrupted: // else it is left where it was
@@ -420,7 +503,7 @@ func (w *world) mayFollow(name string, e *core.Effect) {
 // does. A rolling command decides nothing of a service before it takes it, and one that
 // changes no intent leaves what was wanted before.
 func (a *asked) has(name string) bool {
-	return a.command.Want != service.IntentNone && (a.command.Width == 0 || a.seen[name] == operation.StateRunning || a.seen[name] == operation.StateDone)
+	return a.command.Want != service.IntentNone && (a.command.Width == 0 || a.took[name] || a.seen[name] == operation.StateDone)
 }
 
 // later tells whether a command was carried out after another.
@@ -522,6 +605,11 @@ func (c *callers) forget(name string) {
 func (w *world) commanded(n order.Node) bool {
 	for _, a := range w.asked {
 		if a.set == w.set && a.over == 0 && slices.ContainsFunc(slices.Concat(a.command.Lives, a.command.AlongWith()), func(l *core.Life) bool { return l.Node() == n }) {
+			return true
+		}
+		// A rolling one starts others along when it comes to a member, which may be recorded
+		// after its end, and begins when decisions are not held back any more.
+		if a.set == w.set && (a.over == 0 || w.held > 0) && a.command.Width > 0 && a.stops[w.nodes[n]] {
 			return true
 		}
 	}

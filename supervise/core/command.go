@@ -54,8 +54,18 @@ type Command struct {
 
 	Gate operation.Gate // of VerbAwait
 
-	along    []*Life
-	restores *Operation // the last part of that one: its remaining members get their intents back
+	along []*Life
+	takes *Operation // the rolling operation that comes to its member at with this command
+	at    int
+}
+
+// Records is what the record of a command says is wanted of its services from then on. A
+// rolling command records that of each member when it comes to it.
+func (c *Command) Records() service.Intent {
+	if c.Width > 0 {
+		return service.IntentNone
+	}
+	return c.Want
 }
 
 // Only leaves out who is not meant any more when the command comes to be recorded.
@@ -90,10 +100,6 @@ func (c *Command) AlongWith() []*Life { return c.along }
 
 // down tells whether its members are to come to be down.
 func (c *Command) down() bool { return c.stops() || c.Verb == VerbAwait && c.Gate.Down }
-
-// intends tells whether the command changes what is wanted of its services. A reload and
-// a wait do not: what an earlier command wants of them still stands.
-func (c *Command) intends() bool { return c.Verb != VerbReload && c.Verb != VerbAwait }
 
 func (c *Command) stops() bool  { return c.Verb == VerbStop }
 func (c *Command) renews() bool { return c.Verb == VerbRestart || c.Verb == VerbReload }
@@ -155,30 +161,30 @@ func (s *queue) advance() {
 
 // record tells whether a command waits no longer.
 func (s *queue) record(c *Command) bool {
-	if s.set.stopping && c.restores == nil {
+	if c.takes != nil {
+		return s.recordTaken(c)
+	}
+	if s.set.stopping {
 		s.set.outbox.effect(Effect{Kind: Refused, Node: order.None, Command: c, Text: "cannot " + c.Verb + " anything: the container is stopping"})
 		return true
 	}
 	if s.refuseUnclaimed(c) {
 		return true
 	}
-	lives := slices.DeleteFunc(slices.Clone(c.Lives), func(l *Life) bool { return !s.stillMeant(c, l) })
-	along := s.startedAlong(c, lives)
-	if len(lives) == 0 && c.restores != nil {
-		s.set.Operations.restoreIntents(c.restores)
-		return true
+	lives, runs := []*Life{}, []uint64(nil)
+	for i, l := range c.Lives {
+		if !s.set.Meant(c.Only, l) {
+			continue
+		}
+		if lives = append(lives, l); c.Verb == VerbReload {
+			runs = append(runs, c.Runs[i])
+		}
 	}
+	along := s.startedAlong(c, lives)
 	if slices.ContainsFunc(slices.Concat(lives, along), func(l *Life) bool { return l.claimed }) {
 		return false
 	}
-	if c.Verb == VerbReload { // the runs follow the members
-		runs := make([]uint64, len(lives))
-		for i, l := range lives {
-			runs[i] = c.Runs[slices.Index(c.Lives, l)]
-		}
-		c.Runs = runs
-	}
-	c.Lives, c.along = lives, along
+	c.Lives, c.Runs, c.along = lives, runs, along
 	if text := s.set.scheduler.cannotBegin(c); text != "" {
 		s.set.outbox.effect(Effect{Kind: Refused, Node: order.None, Command: c, Text: text, Gated: true})
 		return true
@@ -206,9 +212,23 @@ func (s *queue) claim(c *Command, taken bool) {
 	}
 }
 
-// stillMeant tells whether a command is still for l.
-func (s *queue) stillMeant(c *Command, l *Life) bool {
-	return s.set.Meant(c.Only, l) && (c.restores == nil || slices.Contains(s.set.Operations.toRestore(c.restores, c.Want), l))
+// recordTaken has a member recorded that a rolling operation comes to, unless the operation
+// has ended for it meanwhile, and tells whether it waits no longer.
+func (s *queue) recordTaken(c *Command) bool {
+	o, l := c.takes, c.Lives[0]
+	switch {
+	case o.closing || !o.Members[c.at].Open():
+		return true
+	case l.node == order.None:
+		s.set.scheduler.take(o, c.at, nil)
+		return true
+	case l.claimed:
+		return false
+	}
+	c.along = s.set.scheduler.alongWith(o, l)
+	s.claim(c, true)
+	s.set.outbox.effect(Effect{Kind: Record, Node: order.None, Command: c})
+	return true
 }
 
 // Meant tells whether l is none of those that are left out.
@@ -229,7 +249,7 @@ func (s *Set) Meant(o Only, l *Life) bool {
 
 // startedAlong are those that are started with some of a command's services.
 func (s *queue) startedAlong(c *Command, lives []*Life) (along []*Life) {
-	if !c.Along {
+	if !c.Along || c.Width > 0 { // a rolling operation finds out when it comes to a member
 		return nil
 	}
 	for _, n := range s.set.StartAlong(nodesOf(lives)) {
@@ -246,11 +266,8 @@ func (s *queue) recorded(c *Command) {
 	s.claim(c, false)
 	defer s.advance()
 	switch failed := s.set.input.Unrecorded; {
-	case c.restores != nil:
-		if !failed {
-			s.set.intents.intend(c, c.Want)
-		}
-		s.set.Operations.restoreIntents(c.restores)
+	case c.takes != nil:
+		s.set.scheduler.taken(c, !failed)
 	case c.Verb == VerbFollow:
 		s.follow(c)
 	case s.refuseUnclaimed(c): // its definition has changed while it was recorded
@@ -274,9 +291,8 @@ func (s *queue) follow(c *Command) {
 			}
 		}
 		if len(part.Lives) > 0 && !s.set.stopping {
-			s.set.intents.intend(part, want)
+			s.set.intents.intend(part.Lives, want, s.set.intents.next())
 			s.give(nil, part, part.Lives)
-			s.set.intents.comeTo(part, part.Lives, false)
 		}
 	}
 }

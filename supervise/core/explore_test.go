@@ -52,7 +52,7 @@ func TestEverySmallSet(t *testing.T) {
 	t.Logf("figure: core: %d graphs: %v", graphs, total)
 	for _, what := range []string{
 		"killed", "ended unheard", "spawns", "stops", "gone", "answered", "exits", "swept", "told", "due", "lost", "start", "stop", "restart", "reload", "await",
-		"rolling start", "rolling stop", "rolling restart", "rolling reload", "killed when recorded", "not recorded", "not remembered", "refused spawns", "cancelled", "dropped", "refused",
+		"rolling start", "rolling stop", "rolling restart", "rolling reload", "killed when recorded", "not recorded", "not remembered", "refused spawns", "cancelled", "dropped", "refused", "joined", "left", "forgotten", "recorded one by one",
 		"done", "member failed", "member cancelled", "member superseded", "member interrupted",
 		"removed", "defined", "redefined", "held", "announced", "revoked", "ended",
 	} {
@@ -107,6 +107,9 @@ func (w *world) live(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot 
 	w.apply(core.Input{Kind: core.End, Budget: time.Minute})
 	w.peace()
 	w.allOver()
+	for w.leave(true) {
+	}
+	w.readable()
 	if w.set.Active() != 0 || len(w.children) != 0 {
 		w.fault("the container ends, and %d services do not: %v", w.set.Active(), w.children)
 	}
@@ -137,7 +140,7 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 		}
 	}
 	slices.Sort(some)
-	switch w.r.IntN(22) {
+	switch w.r.IntN(24) {
 	case 0, 1, 2, 3:
 		var lives []*core.Life
 		for _, n := range some {
@@ -150,6 +153,10 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 		w.late(life)
 	case 20:
 		w.record(true)
+	case 22:
+		w.join()
+	case 23:
+		w.leave(false)
 	case 21:
 		w.rewrite()
 		w.acknowledge()

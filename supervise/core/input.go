@@ -41,11 +41,13 @@ const (
 	Revoke
 
 	// Commanded is a command: Command. Recorded says that it is recorded, or cannot be:
-	// Command, Unrecorded, and of VerbFollow the Intents of its services.
+	// Command, Unrecorded with the reason as Text, and of VerbFollow the Intents of its services.
 	Commanded
 	Recorded
 	Cancel // the operation ID goes no further
-	Drop   // nobody asks for the operation ID any more, which is Hidden
+	Drop   // whoever gave the operation ID has read the outcome, or is gone
+	Join   // somebody else reads the operation ID, which is remembered until Leave
+	Leave
 	Became // of the operation ID somebody else says what has become of Member
 
 	Want  // what is wanted of Node is Wants, as is recorded already
@@ -158,7 +160,7 @@ const (
 	Wanted                        // a copy is to say what is wanted of it now
 	Record                        // Command: answered by Recorded
 	Refused                       // Command: it goes no further. Text says why; "": it could not be recorded
-	Forgot                        // Operation: it is not remembered any more
+	Forgot                        // Operation: it is not remembered any more, or it was hidden and has been dropped
 	Told                          // Operation: it has changed; Begun, Over: it has begun, or is over now
 )
 

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"slices"
-
 	"rlminit/service"
 	"rlminit/supervise/order"
 )
@@ -11,33 +9,31 @@ import (
 type intents struct {
 	set *Set
 
-	promised []*Life // those with a wants.Before, and perhaps others
+	turns    uint64  // how many commands there were
 	begun    []*Life // whose wants.Before ends with this Step
 	intended []*Life // of which copies are to say what is wanted
 }
 
-// intend has a command's services be wanted as it is recorded. A successor, who begins
-// what the journal alone knows of, learns of that with the first step of what follows,
-// which may be that it waits, so with what was wanted before; and of those that take none
-// at the end of this Step.
-func (s *intents) intend(c *Command, want service.Intent) {
+// intend has services be wanted as is recorded of them, by a command of that turn. A
+// successor, which begins what the journal alone knows of, learns of that with the first
+// step of what follows, which may be that it waits, so with what was wanted before; and of
+// services that take none at the end of this Step.
+func (s *intents) intend(lives []*Life, want service.Intent, turn uint64) {
 	if want == service.IntentNone {
 		return
 	}
-	for _, l := range slices.Concat(c.Lives, c.along) {
+	for _, l := range lives {
 		if l.node == order.None {
 			continue
 		}
+		l.commanded = turn
 		if w := &l.wants; w.Desired != want {
-			if l.begins { // that has begun, and this command came after it
+			if l.begins { // by an earlier command of this Step
 				l.begins, w.Before = false, service.IntentNone
 			}
-			if w.Before == service.IntentNone && c.restores == nil {
-				w.Before, l.fresh = w.Desired, true
-				s.promised = append(s.promised, l)
-			}
-			if c.restores != nil {
-				w.Before = service.IntentNone
+			if w.Before == service.IntentNone {
+				w.Before, l.begins = w.Desired, true
+				s.begun = append(s.begun, l)
 			}
 			if w.Desired, l.unkept = want, true; w.Before == want {
 				w.Before = service.IntentNone // there is nothing to go back to
@@ -48,16 +44,10 @@ func (s *intents) intend(c *Command, want service.Intent) {
 	}
 }
 
-// comeTo notes that a command has begun what is wanted of services, so that they do not go
-// back to what was wanted before. A successor that was told of the earlier intent is told
-// of this too. Who is to be stopped has not come to that by a start.
-func (s *intents) comeTo(c *Command, lives []*Life, told bool) {
-	for _, l := range lives {
-		if l.wants.Before != service.IntentNone && (c.stops() || l.wants.Desired == service.Running) {
-			s.begun = append(s.begun, l)
-			l.begins, l.tell = true, l.tell || told || !l.fresh
-		}
-	}
+// next is the turn of a command that changes what is wanted of services.
+func (s *intents) next() uint64 {
+	s.turns++
+	return s.turns
 }
 
 // keepIntents tells a successor, at the end of a Step, of intents that no transition has
@@ -70,8 +60,7 @@ func (s *intents) keepIntents() {
 		if !l.begins { // it is wanted otherwise since
 			continue
 		}
-		l.wants.Before, l.unkept = service.IntentNone, l.unkept || l.tell
-		l.tell, l.begins = false, false
+		l.wants.Before, l.begins = service.IntentNone, false
 		s.keep(l)
 	}
 	for _, l := range s.intended {
@@ -79,10 +68,7 @@ func (s *intents) keepIntents() {
 			s.keep(l)
 			s.set.outbox.effect(Effect{Kind: Wanted, Node: l.node, Life: l})
 		}
-		l.intended, l.fresh = false, false
-	}
-	if len(s.begun) > 0 {
-		s.promised = slices.DeleteFunc(s.promised, func(l *Life) bool { return l.node == order.None || l.wants.Before == service.IntentNone })
+		l.intended = false
 	}
 	clear(s.begun)
 	clear(s.intended)

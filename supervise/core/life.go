@@ -22,15 +22,14 @@ type Life struct {
 	blocker    blocker
 	former     int // the process of the run before this one, which may have notified late
 
-	wants    Wants
-	unkept   bool // a successor does not know of wants yet
-	intended bool // its copy is to say what is wanted, at the end of this Step
-	fresh    bool // wants.Before is of this Step
-	begins   bool // wants.Before ends with this Step
-	tell     bool // and a successor was told of it
-	claimed  bool // a command for it is being recorded
-	in       []membership
-	busy     bool // something else goes on that is to end with it
+	wants     Wants
+	commanded uint64 // the turn of the command that has set wants.Desired; 0: none has since this Set began
+	unkept    bool   // a successor does not know of wants yet
+	intended  bool   // its copy is to say what is wanted, at the end of this Step
+	begins    bool   // wants.Before ends with this Step
+	claimed   bool   // a command for it is being recorded
+	in        []membership
+	busy      bool // something else goes on that is to end with it
 
 	known known
 }

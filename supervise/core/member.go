@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rlminit/service"
@@ -92,12 +93,14 @@ func (s *scheduler) recheck(o *Operation, member int) {
 	if o.closing {
 		return
 	}
-	if member < 0 || o.command.Width > 0 {
-		o.dirty = nil
+	switch {
+	case o.command.Width > 0: // it looks at all
+	case member < 0:
+		o.dirty = o.dirty[:0]
 		for i := range o.lives {
 			o.dirty = append(o.dirty, i)
 		}
-	} else {
+	default:
 		o.dirty = append(o.dirty, member)
 	}
 	if !o.queued {
@@ -119,7 +122,7 @@ func (s *scheduler) runNext() bool {
 		o := s.ending[0]
 		s.ending = s.ending[1:]
 		if !o.Over() {
-			s.set.Operations.restoreIntents(o)
+			s.set.Operations.finish(o)
 		}
 		return true
 	}
@@ -238,7 +241,7 @@ func (s *scheduler) advance(o *Operation) {
 	case verdict.Failed >= 0:
 		s.halt(o, verdict)
 	case verdict.Take >= 0:
-		s.take(o, verdict.Take)
+		s.come(o, verdict.Take)
 	case verdict.Wait > 0:
 		s.wake(o, verdict.Wait)
 	}
@@ -258,45 +261,99 @@ func (s *scheduler) observeAll(o *Operation) []operation.Seen {
 		if o.Verb == VerbStop && o.roll.Taken(i) && !o.roll.Done[i] && l.Wanted() { // along with another
 			s.failed(o, i, operation.Started)
 		}
-		if !o.Members[i].Open() || o.roll.Taken(i) || s.needs(o, i) {
+		if !o.Members[i].Open() || o.roll.Coming(i) || o.roll.Taken(i) || s.needs(o, i) {
 			continue
 		}
 		switch {
 		case o.command.renews(): // it has a new process, or is on its way with one
 			o.roll.Begun(i)
 			s.set.Operations.member(o, i, operation.StateRunning, "")
-		case o.Verb != VerbStart || len(s.wantedAlong(l)) == 0:
+		case o.unrecorded(l, nil):
+		case o.Verb != VerbStart || len(s.alongWith(o, l)) == 0:
 			o.roll.Skip(i)
-			s.set.intents.comeTo(o.command, o.lives[i:i+1], true)
 		}
 	}
 	return seen
 }
 
-// wantedAlong are those that are started with l: not who was stopped since that was
-// recorded, or of whom another intent is being recorded.
-func (s *scheduler) wantedAlong(l *Life) (along []*Life) {
+// alongWith are those that are started with a member of a rolling operation: not who was
+// stopped by a later command, or of whom another intent is being recorded.
+func (s *scheduler) alongWith(o *Operation, l *Life) (along []*Life) {
+	if o.command.down() {
+		return nil
+	}
 	for _, n := range s.set.StartAlong([]order.Node{l.node}) {
-		if other := s.set.lives[n]; other.wants.Desired == service.Running && !other.claimed {
+		other := s.set.lives[n]
+		meant := other.wants.Desired == service.Running || o.command.Along && other.commanded <= o.turn
+		if meant && !other.claimed {
 			along = append(along, other)
 		}
 	}
 	return along
 }
 
-// take has one member of a rolling operation do what it wants.
-func (s *scheduler) take(o *Operation, i int) {
+// unrecorded tells whether a rolling operation wants anything of a member, and of those
+// that go along, that is not recorded of them.
+func (o *Operation) unrecorded(l *Life, along []*Life) bool {
+	differs := func(l *Life) bool { // without a command it may be a default that is recorded nowhere
+		return l.node != order.None && (l.wants.Desired != o.command.Want || l.commanded == 0)
+	}
+	return o.command.Want != service.IntentNone && (differs(l) || slices.ContainsFunc(along, differs))
+}
+
+// come has a rolling operation come to a member, which counts as out of service from now
+// on: what it wants of that is recorded first, and then the member does it.
+func (s *scheduler) come(o *Operation, i int) {
 	l := o.lives[i]
 	s.set.Operations.member(o, i, operation.StateRunning, "")
-	o.Members[i].Changed = true
-	act := []*Life{l}
-	if o.Verb != VerbStop {
-		act = append(s.wantedAlong(l), l)
+	along := s.alongWith(o, l)
+	if !o.unrecorded(l, along) {
+		s.take(o, i, along)
+		return
+	}
+	c := o.command
+	s.set.queue.accept(&Command{Part: o.ID, Verb: c.Verb, Actor: c.Actor, Lives: []*Life{l}, Want: c.Want, takes: o, at: i})
+}
+
+// taken goes on with a member that is recorded, or cannot be. What is recorded is carried
+// out, also if the operation has ended meanwhile; a stop that is not is carried out too.
+func (s *scheduler) taken(c *Command, recorded bool) {
+	o, l := c.takes, c.Lives[0]
+	open := !o.closing && o.Members[c.at].Open()
+	switch {
+	case l.node == order.None && !recorded:
+		s.take(o, c.at, nil)
+	case !recorded && open && !c.stops():
+		s.set.Operations.close(o, operation.StateFailed, "stopped at "+l.Title()+": "+s.set.input.Text)
+		s.set.Operations.member(o, c.at, operation.StateFailed, s.set.input.Text)
+	case !recorded && !open:
+	default:
+		if !recorded {
+			o.Unrecorded, o.unrecordedWhy = true, s.set.input.Text
+		}
+		s.set.Operations.intend(o, c.Lives, c.along, recorded)
+		s.take(o, c.at, c.along)
+	}
+}
+
+// take has one member of a rolling operation do what it wants.
+func (s *scheduler) take(o *Operation, i int, along []*Life) {
+	l := o.lives[i]
+	for _, other := range along {
+		s.set.Operations.supersedeOf(other, o, -1)
+	}
+	open := o.Members[i].Open() && !o.closing
+	if open {
+		o.Members[i].Changed = true
+		o.roll.Take(i, l.state.LastID)
+	}
+	act := slices.Clone(along)
+	if open || !o.command.renews() || !l.Wanted() { // else it was cancelled, and need not be restarted
+		act = append(act, l)
 	}
 	if l.definition.Fault == "" || o.Verb == VerbStop {
 		s.set.queue.give(o, o.command, act)
 	}
-	s.set.intents.comeTo(o.command, act, true)
 	s.recheck(o, i)
 }
 
@@ -312,7 +369,7 @@ func (s *scheduler) noteWaiting(o *Operation, v operation.Verdict) {
 	}
 	o.waits = waits
 	for i := range o.Members {
-		if !o.roll.Taken(i) {
+		if !o.roll.Coming(i) && !o.roll.Taken(i) {
 			s.set.Operations.member(o, i, operation.StatePending, waits)
 		}
 	}
@@ -339,29 +396,28 @@ func (s *scheduler) haltText(o *Operation, v operation.Verdict) string {
 	if v.Why != operation.Nothing {
 		why = words(o, l, v.Why, s.set.input.Now)
 	}
-	lists := [2]string{}
+	var came, left []string
 	for i, m := range o.lives {
-		which := 1
-		if o.roll.Taken(i) {
-			which = 0
-		}
-		if lists[which] != "" {
-			lists[which] += ", "
-		}
-		lists[which] += m.Title()
-	}
-	for i := range lists {
-		if lists[i] == "" {
-			lists[i] = "none"
+		if o.roll.Coming(i) || o.roll.Taken(i) {
+			came = append(came, m.Title())
+		} else {
+			left = append(left, m.Title())
 		}
 	}
-	return "stopped at " + l.Title() + ": " + why + "; new: " + lists[0] + "; old: " + lists[1]
+	return "stopped at " + l.Title() + ": " + why + "; new: " + listed(came) + "; old: " + listed(left)
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }
 
 // cannotBegin says why a rolling operation would end before it takes its first member; "":
 // it would not. Such an operation is not recorded, so that what was stopped stays stopped.
 func (s *scheduler) cannotBegin(c *Command) string {
-	if c.Width == 0 || c.restores != nil {
+	if c.Width == 0 {
 		return ""
 	}
 	o := &Operation{command: c, lives: c.Lives, roll: operation.NewRoll(len(c.Lives), c.Width, c.gate())}

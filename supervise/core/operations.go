@@ -9,37 +9,54 @@ import (
 	"rlminit/supervise/order"
 )
 
-// kept and membersKept bound what is remembered of operations that are over.
-const (
-	kept        = 100
-	membersKept = 5000
-)
+// Limits bound what is remembered of operations that are over, and whose caller, and
+// readers, have gone. The others are remembered, however many there are.
+type Limits struct {
+	Operations int
+	Members    int // of all of them
+}
+
+// DefaultLimits are those of a supervisor.
+func DefaultLimits() Limits { return Limits{Operations: 100, Members: 5000} }
 
 // Operation is a command that was begun, and what has become of it. Only the Set that it
 // is of changes it; who reads it does so where Step is called.
 type Operation struct {
 	operation.Operation
 	Went       []string // whom it has started, stopped or restarted along
-	Unrecorded bool     // a stop that could not be recorded
+	Unrecorded bool     // a stop that could not be recorded, of a member at least
 
-	command   *Command
-	lives     []*Life        // Invariant: of each member; nil: somebody else says what becomes of it
-	names     map[string]int // members that have no life
-	roll      *operation.Roll
-	deadline  deadline
-	began     int64
-	left      int  // Invariant: how many members are open
-	closing   bool // it takes no further member; the remaining ones get their intents back
-	restoring [2]bool
-	last      [2]string // the state and reason that it ends with; "": by its members
-	waits     string    // what the remaining members wait for
-	dirty     []int     // members to be looked at
-	queued    bool      // it is to be looked at
-	told      bool      // its change is yet to be told
+	unrecordedWhy string // of a rolling one
+
+	command  *Command
+	lives    []*Life        // Invariant: of each member; nil: somebody else says what becomes of it
+	names    map[string]int // members that have no life
+	roll     *operation.Roll
+	deadline deadline
+	began    int64
+	left     int       // Invariant: how many members are open
+	closing  bool      // it takes no further member
+	turn     uint64    // as in Life.commanded
+	last     [2]string // the state and reason that it ends with; "": by its members
+	waits    string    // what the remaining members wait for
+	dirty    []int     // members to be looked at
+	queued   bool      // it is to be looked at
+	told     bool      // its change is yet to be told
 
 	announced, finished bool // that it has begun, and that it is over, was told
 
-	ended uint64 // which one it was to end; 0: none yet, or before this Set
+	heirs   []heir // of members that were superseded; nil: none was
+	called  bool   // whoever gave it is yet to read the outcome
+	readers int    // others that are
+	settled bool   // nobody reads it any more
+	dropped bool   // it was hidden, and its caller has gone
+}
+
+// heir is where a member is in the operation that has superseded it.
+type heir struct {
+	of      *Operation // nil: it is no member there, or something else is done with it
+	member  int
+	opposed bool // the opposite is
 }
 
 // Operations are those that are under way, and the latest that are over.
@@ -47,8 +64,10 @@ type Operations struct {
 	set *Set
 
 	operations []*Operation // Invariant: by id, ascending
+	noted      []*Operation // Invariant: those with names that are not over
 	last       uint64       // the highest id of one that is known
-	ends       uint64       // how many have ended
+	settled    []*Operation // Invariant: that are over and that nobody reads, in the order of that
+	members    int          // Invariant: of settled
 	telling    []*Operation // whose change is told at the end of this Step
 }
 
@@ -115,7 +134,7 @@ func (s *Operations) insert(o *Operation) {
 // undertake makes an operation of a command, and ends for each of its services what an
 // earlier one still does.
 func (s *Operations) undertake(c *Command, recorded bool) {
-	o := &Operation{command: c, began: s.set.input.Now, Unrecorded: !recorded, lives: c.Lives, deadline: deadline{place: -1}}
+	o := &Operation{command: c, called: true, began: s.set.input.Now, Unrecorded: !recorded, lives: c.Lives, deadline: deadline{place: -1}}
 	o.deadline.operation = o
 	o.Operation = operation.Operation{ID: c.ID, Verb: c.Verb, Actor: c.Actor, Wall: s.set.input.Wall, State: operation.StateRunning}
 	state := operation.StateRunning
@@ -131,6 +150,7 @@ func (s *Operations) undertake(c *Command, recorded bool) {
 			o.Members = append(o.Members, operation.Member{Name: name, State: state, OldPID: c.Pids[i]})
 			o.names[name] = i
 		}
+		s.noted = append(s.noted, o)
 	}
 	o.left = len(o.Members)
 	o.roll = operation.NewRoll(len(o.Members), c.Width, c.gate())
@@ -140,17 +160,9 @@ func (s *Operations) undertake(c *Command, recorded bool) {
 		l.in = append(l.in, membership{o, i})
 	}
 	s.insert(o)
-	s.forgetOperations()
 	s.tell(o)
-	want := c.Want
-	if !recorded {
-		want = service.IntentNone
-	}
-	s.set.intents.intend(c, want)
-	for _, l := range c.Lives {
-		if c.Verb != VerbAwait {
-			l.wants.Owed = l.definition.Fault != "" && !c.stops() && (l.wants.Owed || want == service.Running)
-		}
+	if o.turn = s.set.intents.next(); c.Width == 0 {
+		s.intend(o, c.Lives, c.along, recorded)
 	}
 	s.partOf(o)
 	switch {
@@ -161,11 +173,23 @@ func (s *Operations) undertake(c *Command, recorded bool) {
 		s.interrupt(o, "the container is stopping")
 	case c.Width == 0 && o.names == nil:
 		s.set.scheduler.takeAll(o)
-		if c.intends() {
-			s.set.intents.comeTo(c, slices.Concat(c.Lives, c.along), false)
-		}
 	}
 	s.set.scheduler.recheck(o, -1)
+}
+
+// intend has members of an operation, and what goes along, be wanted as it wants them, if
+// that is recorded.
+func (s *Operations) intend(o *Operation, members, along []*Life, recorded bool) {
+	want := o.command.Want
+	if !recorded {
+		want = service.IntentNone
+	}
+	s.set.intents.intend(slices.Concat(members, along), want, o.turn)
+	for _, l := range members {
+		if o.Verb != VerbAwait {
+			l.wants.Owed = l.definition.Fault != "" && !o.command.stops() && (l.wants.Owed || want == service.Running)
+		}
+	}
 }
 
 // partOf ends a part for whom the operation that it is a part of has ended.
@@ -184,21 +208,23 @@ func (s *Operations) partOf(o *Operation) {
 }
 
 // Follow is a member of an operation, or of the later one that has it and has the same
-// done with it: what becomes of it there is what becomes of it here.
-func (s *Operations) Follow(o *Operation, i int) (*Operation, int) {
-	for m := &o.Members[i]; m.State == operation.StateSuperseded; m = &o.Members[i] {
-		later := s.Get(m.By)
-		if later == nil || later.command.down() != o.command.down() || o.lives[i] == nil {
+// done with it: the outcome there is the outcome here.
+func (o *Operation) Follow(i int) (*Operation, int) {
+	for o.Members[i].State == operation.StateSuperseded {
+		if o.heirs == nil {
 			break
 		}
-		at := slices.Index(later.lives, o.lives[i])
-		if at < 0 {
+		h := o.heirs[i]
+		if h.of == nil || h.of.dropped && h.of.Members[h.member].Open() {
 			break
 		}
-		o, i = later, at
+		o, i = h.of, h.member
 	}
 	return o, i
 }
+
+// Opposed tells whether a member was superseded by an operation that wants the opposite.
+func (o *Operation) Opposed(i int) bool { return o.heirs != nil && o.heirs[i].opposed }
 
 // Down tells whether its members are to come to be down.
 func (o *Operation) Down() bool { return o.command.down() }
@@ -208,43 +234,54 @@ func (s *Operations) supersede(o *Operation) {
 	if o.Verb == VerbAwait {
 		return
 	}
-	names := map[string]bool{}
-	for _, l := range slices.Concat(o.lives, o.command.along) {
+	for i, l := range o.lives {
 		if l != nil {
-			names[l.Title()] = true
-			s.supersedeOf(l, o)
+			s.supersedeOf(l, o, i)
 		}
+	}
+	for _, l := range o.command.along {
+		s.supersedeOf(l, o, -1)
 	}
 	for name := range o.names {
-		if names[name] = true; s.set.Named(name) != nil {
-			s.supersedeOf(s.set.Named(name), o)
-		}
-	}
-	for _, other := range s.operations {
-		if other.names == nil || other.Over() || other.root() == o.root() {
-			continue
-		}
-		for i := range other.Members {
-			if names[other.Members[i].Name] {
-				s.superseded(other, i, o)
-			}
+		s.supersedeNamed(name, o)
+		if l := s.set.Named(name); l != nil {
+			s.supersedeOf(l, o, -1)
 		}
 	}
 }
 
-func (s *Operations) supersedeOf(l *Life, later *Operation) {
+// supersedeOf ends what earlier operations still do for a life, which is the member at of a
+// later one, or none.
+func (s *Operations) supersedeOf(l *Life, later *Operation, at int) {
 	for _, m := range slices.Clone(l.in) {
 		if c := m.of.command; m.of.root() != later.root() && (c.Verb != VerbAwait || c.Part != 0) {
-			s.superseded(m.of, m.member, later)
+			s.superseded(m.of, m.member, later, at)
+		}
+	}
+	s.supersedeNamed(l.Title(), later)
+}
+
+func (s *Operations) supersedeNamed(name string, later *Operation) {
+	for _, other := range slices.Clone(s.noted) {
+		if i, has := other.names[name]; has && other.root() != later.root() {
+			s.superseded(other, i, later, -1)
 		}
 	}
 }
 
-func (s *Operations) superseded(o *Operation, i int, later *Operation) {
-	if m := &o.Members[i]; m.Open() {
-		m.By = later.ID
-		s.member(o, i, operation.StateSuperseded, "by operation "+strconv.FormatUint(later.root(), 10))
+func (s *Operations) superseded(o *Operation, i int, later *Operation, at int) {
+	if !o.Members[i].Open() {
+		return
 	}
+	if o.heirs == nil {
+		o.heirs = make([]heir, len(o.Members))
+	}
+	h := heir{opposed: o.command.down() != later.command.down()}
+	if !h.opposed && at >= 0 && o.lives[i] != nil {
+		h.of, h.member = later, at
+	}
+	o.heirs[i] = h
+	s.member(o, i, operation.StateSuperseded, "by operation "+strconv.FormatUint(later.root(), 10))
 }
 
 // member notes what has become of a member that is open.
@@ -276,10 +313,9 @@ func (l *Life) part(o *Operation) {
 	l.in = slices.DeleteFunc(l.in, func(m membership) bool { return m.of == o })
 }
 
-// close ends an operation: first those are left that it has not come to, which are
-// wanted as before, and that is recorded. A successor would start or stop them else. That
-// is when all that follows from the present command is told: it may have them now. A state
-// of "" is that which its members have come to.
+// close ends an operation, when all that follows from the present input is decided.
+// Members that it has not come to stay as they are, and as is recorded of them. A state of
+// "" is that which its members have come to.
 func (s *Operations) close(o *Operation, state operation.State, reason string) {
 	o.last = [2]string{state, reason}
 	if o.closing {
@@ -289,63 +325,18 @@ func (s *Operations) close(o *Operation, state operation.State, reason string) {
 	s.set.scheduler.ending = append(s.set.scheduler.ending, o)
 }
 
-// restoreIntents gives members that an operation has not come to the intent of before, and
-// ends the operation when that is recorded, or cannot be.
-func (s *Operations) restoreIntents(o *Operation) {
-	for i, want := range []service.Intent{service.Stopped, service.Running} {
-		if o.command.Width == 0 || s.set.stopping || o.restoring[i] {
-			continue
-		}
-		o.restoring[i] = true
-		lives := s.toRestore(o, want)
-		if len(lives) == 0 {
-			continue
-		}
-		verb := [...]string{VerbStop, VerbStart}[i]
-		s.set.queue.accept(&Command{Part: o.ID, Verb: verb, Actor: o.Actor, Lives: lives, Want: want, restores: o})
-		return
-	}
-	s.finish(o)
-}
-
-// toRestore are the lives whose intent was want before a rolling operation, less those that
-// another operation will still take, or start along.
-func (s *Operations) toRestore(o *Operation, want service.Intent) (left []*Life) {
-	for _, l := range s.set.intents.promised {
-		if l.wants.Before == want && l.wants.Desired != want && !l.begins && l.node != order.None && !slices.Contains(left, l) {
-			left = append(left, l)
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	taken := s.awaited(o)
-	return slices.DeleteFunc(left, func(l *Life) bool { return slices.Contains(taken, l.node) })
-}
-
-// awaited are the services that operations other than but will still take, or start along.
-func (s *Operations) awaited(but *Operation) []order.Node {
-	var taken []order.Node
-	for _, o := range s.operations {
-		if o == but || o.Over() || o.closing {
-			continue
-		}
-		for i := range o.Members {
-			if l := o.lives[i]; l != nil && o.Members[i].State == operation.StatePending && l.node != order.None {
-				taken = append(taken, l.node)
-			}
-		}
-	}
-	return append(taken, s.set.StartAlong(taken)...)
-}
-
 // finish is the end of an operation.
 func (s *Operations) finish(o *Operation) {
 	if o.State, o.Reason = o.last[0], o.last[1]; o.State == "" {
 		o.State, o.Reason = o.Outcome()
 	}
-	s.ends++
-	o.ended, o.closing = s.ends, true
+	if o.State == operation.StateDone && o.unrecordedWhy != "" {
+		o.State, o.Reason = operation.StateFailed, "stopped, as with --runtime: "+o.unrecordedWhy+"; they may run again when the container is started"
+	}
+	o.closing = true
+	if o.names != nil {
+		s.noted = slices.DeleteFunc(s.noted, func(other *Operation) bool { return other == o })
+	}
 	for _, l := range o.lives {
 		if l != nil {
 			l.part(o)
@@ -399,40 +390,61 @@ func (s *Operations) cancel(id uint64) {
 	}
 }
 
-// drop forgets an operation that only those knew of who asked for it.
-func (s *Operations) dropOperation(id uint64) {
-	if i, known := s.searchOperation(id); known {
-		o := s.operations[i]
-		for _, l := range o.lives {
-			l.part(o)
-		}
-		s.set.timers.remove(&o.deadline)
-		o.closing, o.told = true, true
-		s.operations = slices.Delete(s.operations, i, i+1)
+// drop has whoever gave an operation be gone. One that only the caller knew of ends with
+// that.
+func (s *Operations) drop(id uint64) {
+	o := s.Get(id)
+	if o == nil {
+		return
+	}
+	if o.called = false; id < Hidden {
+		s.settle(o)
+		return
+	}
+	for _, l := range o.lives {
+		l.part(o)
+	}
+	s.set.timers.remove(&o.deadline)
+	o.closing, o.told, o.dropped = true, true, true
+	s.remove(o)
+}
+
+// settle lets go of an operation that is over and that nobody reads any more, as soon as so
+// many others have come to that as the limits say.
+func (s *Operations) settle(o *Operation) {
+	if o.called || o.readers > 0 || !o.finished || o.settled || o.ID >= Hidden {
+		return
+	}
+	o.settled = true
+	s.settled, s.members = append(s.settled, o), s.members+len(o.Members)
+	for len(s.settled) > s.set.Limits.Operations || s.members > s.set.Limits.Members {
+		first := s.settled[0]
+		s.unsettle(first)
+		s.remove(first)
 	}
 }
 
-// forgetOperations lets go of those that were the first to end, above the bounds. One
-// with a low id may have been long in coming, so its id does not count.
-func (s *Operations) forgetOperations() {
-	listed := s.List()
-	count, members := len(listed), 0
-	for _, o := range listed {
-		members += len(o.Members)
+// unsettle is for one that somebody reads again, or that is let go of.
+func (s *Operations) unsettle(o *Operation) {
+	if i := slices.Index(s.settled, o); i >= 0 {
+		s.settled, s.members, o.settled = slices.Delete(s.settled, i, i+1), s.members-len(o.Members), false
 	}
-	for count > kept || members > membersKept {
-		first := -1
-		for i, o := range s.List() {
-			if o.Over() && (first < 0 || o.ended < s.operations[first].ended) {
-				first = i
-			}
-		}
-		if first < 0 {
-			return
-		}
-		count, members = count-1, members-len(s.operations[first].Members)
-		s.set.outbox.effect(Effect{Kind: Forgot, Node: order.None, Operation: s.operations[first]})
-		s.operations = slices.Delete(s.operations, first, first+1)
+}
+
+// remove forgets an operation.
+func (s *Operations) remove(o *Operation) {
+	if i, known := s.searchOperation(o.ID); known {
+		s.operations = slices.Delete(s.operations, i, i+1)
+		s.set.outbox.effect(Effect{Kind: Forgot, Node: order.None, Operation: o})
+	}
+}
+
+// read counts another reader of an operation, or one fewer.
+func (s *Operations) read(id uint64, more int) {
+	if o := s.Get(id); o != nil {
+		o.readers += more
+		s.unsettle(o)
+		s.settle(o)
 	}
 }
 
@@ -441,10 +453,13 @@ func (s *Operations) recall() {
 	for i := range s.set.input.Operations {
 		o := &Operation{Operation: s.set.input.Operations[i], command: &Command{}, deadline: deadline{place: -1}}
 		o.lives, o.roll = make([]*Life, len(o.Members)), operation.NewRoll(len(o.Members), 0, operation.Gate{})
-		s.insert(o)
+		if s.Get(o.ID) == nil {
+			s.insert(o)
+			o.finished = o.Over() // which was told
+			s.settle(o)
+		}
 	}
 	s.last = max(s.last, s.set.input.ID)
-	s.forgetOperations()
 }
 
 // resume ends, as interrupted, the operations of a predecessor that are under way. A
@@ -501,6 +516,7 @@ func (s *Operations) tellAll() {
 		o.told = false
 		s.set.outbox.effect(Effect{Kind: Told, Node: order.None, Operation: o, Begun: !o.announced, Over: o.Over() && !o.finished})
 		o.announced, o.finished = true, o.Over()
+		s.settle(o)
 	}
 	clear(s.telling)
 	s.telling = s.telling[:0]

@@ -18,6 +18,9 @@ type Set struct {
 	// but by the end of something else. Whoever makes the Set gives them.
 	NoRoom []string
 
+	// Limits bound what is remembered of operations. Whoever makes the Set gives them.
+	Limits Limits
+
 	naming     naming
 	outbox     outbox
 	queue      queue
@@ -128,7 +131,11 @@ func (s *Set) operate() {
 	case Cancel:
 		s.Operations.cancel(in.ID)
 	case Drop:
-		s.Operations.dropOperation(in.ID)
+		s.Operations.drop(in.ID)
+	case Join:
+		s.Operations.read(in.ID, 1)
+	case Leave:
+		s.Operations.read(in.ID, -1)
 	case Became:
 		s.Operations.became()
 	case Recall:

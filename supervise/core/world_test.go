@@ -17,9 +17,9 @@ import (
 
 // kinds and effectKinds are the names of inputs and effects, in a trace.
 var (
-	kinds = strings.Fields(`happened notified define redefine announce unannounce give revoke commanded recorded cancel drop became
+	kinds = strings.Fields(`happened notified define redefine announce unannounce give revoke commanded recorded cancel drop join leave became
 		want freed remembered marked heard recall resume interrupt hold release booted due lost stopping end`)
-	effectKinds = strings.Fields("remember spawn signal sweep acknowledge start-probe stop-probe changed absent wanted record refused forgot told")
+	effectKinds = strings.Fields("remember spawn signal sweep acknowledge prolonged start-probe stop-probe changed absent wanted record refused forgot told")
 )
 
 // said is an effect, in a trace.
@@ -99,12 +99,14 @@ func newWorld(r *rand.Rand, names []string, twin bool) *world {
 }
 
 func (w *world) begin() {
-	w.set, w.held, w.recording, w.rows, w.logged, w.vacated = &core.Set{}, 0, nil, nil, nil, nil
+	w.limits = core.Limits{Operations: 1 + w.r.IntN(2), Members: 1 + w.r.IntN(6)}
+	w.set, w.held, w.recording, w.rows, w.logged, w.vacated = &core.Set{Limits: w.limits}, 0, nil, nil, nil, nil
+	clear(w.joined)
 	clear(w.unmarked)
 	clear(w.unsaved)
 	clear(w.refused)
 	if w.twins, w.orders = map[*core.Life]*core.Life{}, map[*core.Command]*core.Command{}; w.twin != nil {
-		w.twin = &core.Set{}
+		w.twin = &core.Set{Limits: w.limits}
 	}
 	w.nodes, w.shadow, w.stuck = map[order.Node]string{}, map[string]*machine.State{}, map[string]bool{}
 }
@@ -478,6 +480,7 @@ func (w *world) consistent() {
 		}
 	}
 	w.withinWidth()
+	w.readable()
 	for _, o := range w.set.Operations.List() {
 		if w.ended && !o.Over() && !o.Down() && !w.adopting && w.held == 0 {
 			w.fault("user %d's command is %s, and the container ends", o.Actor.UID, o.State)

@@ -99,8 +99,8 @@ type Runner struct {
 	stopping bool
 	started  bool
 	numbers  numbers
-	unknown  map[uint64]uint32 // the tags of a predecessor's children that are ended, of which nothing else is known
-	ends     map[string]uint64 // how often the occurrences of a service's schedule were ended
+	unknown  map[uint64]uint32    // the tags of a predecessor's children that are ended, of which nothing else is known
+	waiting  map[*occurrence]bool // those that wait for the one before; true: it was ended meanwhile
 
 	interrupted map[string]*task // as the journal before this one was lost, for who asks for one by its number
 
@@ -111,7 +111,7 @@ type Runner struct {
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open(""), tasks: newTasks(), ends: map[string]uint64{}, interrupted: map[string]*task{}, unknown: map[uint64]uint32{}}
+	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open(""), tasks: newTasks(), waiting: map[*occurrence]bool{}, interrupted: map[string]*task{}, unknown: map[uint64]uint32{}}
 	r.journal.Store(inMemory())
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}

@@ -246,9 +246,10 @@ func (s *schedules) occur(b *jobJournal, what Scheduled, at time.Time) {
 	}
 	of.give(&t.spec.Request)
 	var before []*task
-	var ends uint64
-	r.loop.Ask(func() { before, ends = r.tasks.occurrences(what.Name), r.ends[what.Of] })
+	waits := &occurrence{of: what.Of}
+	r.loop.Ask(func() { before, r.waiting[waits] = r.tasks.occurrences(what.Name), false })
 	go func() {
+		defer r.loop.Do(func() { delete(r.waiting, waits) })
 		if len(before) > 0 {
 			switch what.Schedule.Overlap {
 			case service.OverlapSkip:
@@ -271,7 +272,7 @@ func (s *schedules) occur(b *jobJournal, what Scheduled, at time.Time) {
 			<-other.outcome.done
 		}
 		ended := false
-		if r.loop.Ask(func() { ended = r.ends[what.Of] != ends }); ended {
+		if r.loop.Ask(func() { ended = r.waiting[waits] }); ended {
 			s.skip(b, what, at, 1, "it was stopped while it waited for the occurrence before", true)
 			return
 		}
@@ -284,6 +285,9 @@ func (s *schedules) occur(b *jobJournal, what Scheduled, at time.Time) {
 	}()
 }
 
+// occurrence is one of a schedule's that waits for the one before it.
+type occurrence struct{ of string } // the service whose schedule it is
+
 // occurrences are the jobs of a schedule.
 func (ts *tasks) occurrences(name string) []*task {
 	return ts.which(func(t *task) bool { return t.spec.Schedule == name })
@@ -295,7 +299,9 @@ func (ts *tasks) occurrences(name string) []*task {
 func (r *Runner) EndOccurrences(name, cause string) (over <-chan struct{}) {
 	var ended []*task
 	r.loop.Ask(func() {
-		r.ends[name]++
+		for o := range r.waiting {
+			r.waiting[o] = r.waiting[o] || o.of == name
+		}
 		ended = r.tasks.which(func(t *task) bool { return t.spec.Schedule != "" && serviceOf(t.spec.Schedule) == name })
 		for _, t := range ended {
 			r.cancel(t, cause)

@@ -202,4 +202,5 @@ func TestOccurrencesAreEnded(t *testing.T) {
 	g.until("the next is run", func() bool { return g.host.spawned["job/2"] != 0 })
 	g.Hear(&wire.Exited{ID: g.host.spawned["job/2"], Exit: wire.Exit{At: 2}})
 	g.until("it is over", func() bool { return len(g.tasks.byID) == 0 })
+	g.until("no occurrence waits", func() bool { return len(g.waiting) == 0 })
 }

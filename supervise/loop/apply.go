@@ -38,6 +38,7 @@ type fleet struct {
 
 func newFleet() fleet {
 	f := fleet{units: map[string]*unit{}, alarm: newAlarm(), commanders: new(sync.Map)}
+	f.set.Limits = core.DefaultLimits()
 	f.set.NoRoom = []string{handover.ErrNoTag.Error(), process.NoProcess}
 	return f
 }
@@ -95,7 +96,7 @@ func (l *Loop) carryOut(e *core.Effect) {
 	case core.Told:
 		l.Commands.told(e)
 	case core.Forgot:
-		l.Records.memory.ForgetOperation(e.Operation.ID)
+		l.Commands.forgot(e.Operation)
 	case core.Prolonged:
 		l.jobs.prolonged(l.fleet.byNode[e.Node], e.Action.At)
 		l.spawner.Tell(e)

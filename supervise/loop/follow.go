@@ -50,10 +50,11 @@ func (v *Services) Follow(names []string) {
 			return
 		}
 		cmd.ID = v.commands.newID(true)
-		v.commands.changed[cmd.ID] = over
+		v.commands.watched[cmd.ID] = &watched{changed: over, waiting: 1}
 		v.fleet.apply(core.Input{Kind: core.Commanded, Command: cmd})
 	})
 	<-over
+	v.loop.ask(func() { delete(v.commands.problems, cmd.ID) }) // of a container that is stopping
 }
 
 // recordFollowed finds what is recorded of units, records of those that were commanded

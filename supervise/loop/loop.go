@@ -68,7 +68,7 @@ type Drivers struct {
 func New() *Loop {
 	l := &Loop{mailbox: newMailbox(), fleet: newFleet(), random: rand.Uint64}
 	l.fleet.apply = l.apply
-	l.Commands = Commands{gc: garbage.NewTarget(l.do, boottime), loop: &l.mailbox, fleet: &l.fleet, records: &l.Records, changed: map[uint64]chan struct{}{}, problems: map[uint64]*control.Problem{}}
+	l.Commands = Commands{gc: garbage.NewTarget(l.do, boottime), loop: &l.mailbox, fleet: &l.fleet, records: &l.Records, watched: map[uint64]*watched{}, problems: map[uint64]*control.Problem{}}
 	return l
 }
 

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"log/slog"
 
 	"rlminit/control"
 	"rlminit/service"
@@ -20,8 +19,8 @@ type Commands struct {
 
 	gc *garbage.Target // nil in a simulation
 
-	changed  map[uint64]chan struct{}    // closed when the operation of that id has changed
-	problems map[uint64]*control.Problem // why a command goes no further, or is not recorded
+	watched  map[uint64]*watched         // Invariant: those that somebody waits for, by id
+	problems map[uint64]*control.Problem // why a command goes no further, or is not recorded; Begin takes it
 	hidden   uint64                      // ids of parts and waits that were given
 }
 
@@ -51,7 +50,7 @@ func (c *Commands) Begin(cmd *core.Command) (noted, refused *control.Problem) {
 		c.fleet.apply(core.Input{Kind: core.Commanded, Command: cmd})
 	})
 	begun := false
-	_ = c.Await(context.Background(), cmd.ID, func(o *core.Operation) bool {
+	c.await(context.Background(), cmd.ID, func(o *core.Operation) bool {
 		if noted = c.problems[cmd.ID]; o == nil && noted == nil {
 			return false
 		}
@@ -65,24 +64,61 @@ func (c *Commands) Begin(cmd *core.Command) (noted, refused *control.Problem) {
 	return noted, nil
 }
 
-func (c *Commands) Await(ctx context.Context, id uint64, enough func(*core.Operation) bool) error {
+func (c *Commands) Await(ctx context.Context, id uint64, enough func(serve.Services, *core.Operation) bool) error {
+	joined := false
+	err := c.await(ctx, id, func(o *core.Operation) bool {
+		is := enough(c.fleet, o)
+		switch {
+		case is || o == nil || joined:
+		default:
+			joined = true
+			c.fleet.apply(core.Input{Kind: core.Join, ID: id})
+		}
+		return is
+	})
+	if joined {
+		c.Tell(core.Input{Kind: core.Leave, ID: id})
+	}
+	return err
+}
+
+// watched is an operation that somebody waits for.
+type watched struct {
+	changed chan struct{} // closed when it has
+	waiting int           // how many wait for that
+}
+
+// await waits until enough is true of an operation, or of none, which the loop calls, or
+// ctx ends. enough is called a last time then.
+func (c *Commands) await(ctx context.Context, id uint64, enough func(*core.Operation) bool) error {
 	for {
-		var changed chan struct{}
+		var w *watched
 		c.loop.ask(func() {
 			if enough(c.fleet.set.Operations.Get(id)) {
 				return
 			}
-			if changed = c.changed[id]; changed == nil {
-				changed = make(chan struct{})
-				c.changed[id] = changed
+			if w = c.watched[id]; w == nil {
+				w = &watched{changed: make(chan struct{})}
+				c.watched[id] = w
 			}
+			w.waiting++
 		})
-		if changed == nil {
+		if w == nil {
 			return nil
 		}
 		select {
-		case <-changed:
+		case <-w.changed:
 		case <-ctx.Done():
+			is := false
+			c.loop.ask(func() {
+				if w.waiting--; w.waiting == 0 && c.watched[id] == w {
+					delete(c.watched, id)
+				}
+				is = enough(c.fleet.set.Operations.Get(id))
+			})
+			if is {
+				return nil
+			}
 			return ctx.Err()
 		}
 	}
@@ -90,23 +126,23 @@ func (c *Commands) Await(ctx context.Context, id uint64, enough func(*core.Opera
 
 // wake has those look again who wait for an operation.
 func (c *Commands) wake(id uint64) {
-	if changed := c.changed[id]; changed != nil {
-		close(changed)
-		delete(c.changed, id)
+	if w := c.watched[id]; w != nil {
+		close(w.changed)
+		delete(c.watched, id)
 	}
 }
 
 // record makes a command durable, and tells the core.
 func (c *Commands) record(cmd *core.Command) {
 	answer := func(problem *control.Problem, intents []service.Intent) {
-		switch {
-		case problem == nil:
-		case cmd.ID == 0:
-			slog.Warn("what an operation has not come to stays recorded as it was to be", "operation", cmd.Part, "err", problem)
-		default:
+		in := core.Input{Kind: core.Recorded, Command: cmd, Unrecorded: problem != nil, Intents: intents}
+		if problem != nil {
+			in.Text = problem.Detail
+		}
+		if problem != nil && cmd.ID != 0 { // else the operation that it is a part of tells it
 			c.problems[cmd.ID] = problem
 		}
-		c.fleet.apply(core.Input{Kind: core.Recorded, Command: cmd, Unrecorded: problem != nil, Intents: intents})
+		c.fleet.apply(in)
 		c.wake(cmd.ID)
 	}
 	if cmd.Verb == core.VerbFollow {
@@ -129,6 +165,15 @@ func (c *Commands) refused(e *core.Effect) {
 		}
 		c.wake(id)
 	}
+}
+
+// forgot has a successor know nothing of an operation any more. One that was hidden is
+// nowhere from now on.
+func (c *Commands) forgot(o *core.Operation) {
+	if o.ID < core.Hidden {
+		c.records.memory.ForgetOperation(o.ID)
+	}
+	c.wake(o.ID)
 }
 
 // told has a successor, the journal and those who wait know what has become of an

@@ -56,8 +56,9 @@ type given struct {
 	taken map[string]bool // members that it has come to
 	out   map[string]bool // those of them that were out of service since, and are not back
 	to    *supervisor
-	now   bool              // nothing is recorded of it: stop --runtime
-	ids   map[string]string // of the profiles that it is for
+	now   bool                      // nothing is recorded of it: stop --runtime
+	was   map[string]service.Intent // of a rolling one: what was recorded of its members before, where that is sure
+	ids   map[string]string         // of the profiles that it is for
 }
 
 // begin is before anything is commanded.
@@ -409,6 +410,7 @@ func (s *simulation) ended(g *given, is control.Operation) {
 	}
 	if is.State != operation.StateDone || g.now {
 		s.unsure(g)
+		s.untouched(g, is)
 		return
 	}
 	all := true
@@ -416,6 +418,7 @@ func (s *simulation) ended(g *given, is control.Operation) {
 		m.Name = s.homes.service(m.Name)
 		if m.State == operation.StateDone && o.latest[m.Name] == g.uid {
 			s.wanted[m.Name] = wantOf(g.verb)
+			o.intents[m.Name] = intentOf(g.verb != "stop")
 			delete(o.unlike, m.Name)
 		}
 		all = all && m.State == operation.StateDone
@@ -423,6 +426,25 @@ func (s *simulation) ended(g *given, is control.Operation) {
 	for _, name := range g.along { // each was started, if it came to all that it goes along with
 		if all && o.latest[name] == g.uid && !o.unlike[name] {
 			s.wanted[name] = wantOf(g.verb)
+		}
+	}
+}
+
+// untouched has the members that a rolling operation has not come to keep what was recorded
+// of them before.
+func (s *simulation) untouched(g *given, is control.Operation) {
+	o := &s.orders
+	for _, m := range is.Members {
+		left := m.State == operation.StatePending || m.State == operation.StateCancelled && m.Reason == "it had not begun"
+		name := s.homes.service(m.Name)
+		intent, sure := g.was[name]
+		sure = sure && g.verb == "stop" // else it may have been started along with another member
+		for _, other := range o.given { // which may have started it along
+			sure = sure && (other == g || other.width == 0 || !slices.Contains(other.along, name))
+		}
+		if left && sure && o.latest[name] == g.uid && !o.unlike[name] && g.to == s.now {
+			o.intents[name] = intent
+			s.world.counts["left as it was recorded"]++
 		}
 	}
 }
@@ -515,6 +537,12 @@ func (s *simulation) operate(everything context.Context, names []string) {
 	if g.now = how.Runtime; g.now {
 		w.tally("stopped for now", how.Names...)
 	}
+	g.was = map[string]service.Intent{}
+	for _, name := range how.Names {
+		if intent, sure := o.intents[name]; sure && !o.unlike[name] {
+			g.was[name] = intent
+		}
+	}
 	failures, was := w.failures(), o.before
 	var begun control.Operation
 	var refused error
@@ -564,7 +592,7 @@ func (s *simulation) operate(everything context.Context, names []string) {
 			continue
 		}
 		o.latest[name] = g.uid
-		if !how.Runtime && !unwritten && (how.Rolling == 0 || slices.Contains(how.Names, name)) {
+		if !how.Runtime && !unwritten && how.Rolling == 0 { // else it is recorded when it is come to
 			o.intents[name] = intentOf(how.Verb != "stop")
 		}
 	}

@@ -67,12 +67,12 @@ const flushPatience = 300 * time.Millisecond
 func (r *Records) recordCommand(cmd *core.Command, units, along []*unit, then func(*control.Problem)) {
 	all := slices.Concat(units, along)
 	actor := profiles.Actor(cmd.Actor)
-	c := profiles.Command{Operation: cmd.ID, Verb: cmd.Verb, Intent: cmd.Want, Services: []string{}, Actor: &actor}
+	c := profiles.Command{Operation: cmd.ID, Verb: cmd.Verb, Intent: cmd.Records(), Services: []string{}, Actor: &actor}
 	if cmd.Part != 0 {
 		c.Operation = 0
 	}
 	for _, u := range all {
-		if u.recorded && cmd.Want != service.IntentNone && !u.onlyScheduled() {
+		if u.recorded && c.Intent != service.IntentNone && !u.onlyScheduled() {
 			c.Services = append(c.Services, u.name)
 		}
 	}
@@ -86,7 +86,7 @@ func (r *Records) recordCommand(cmd *core.Command, units, along []*unit, then fu
 	switch {
 	case store == nil:
 		for _, u := range all {
-			if cmd.Want != service.IntentNone && !u.onlyScheduled() {
+			if c.Intent != service.IntentNone && !u.onlyScheduled() {
 				u.kept.commanded = true
 				r.keepState(u)
 			}

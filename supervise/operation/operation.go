@@ -33,9 +33,8 @@ type Member struct {
 	Reason  string
 	OldPID  int
 	PID     int
-	Changed bool   // something was done for it; false: it was so already
-	Why     Why    // of one that has failed
-	By      uint64 // of one that was superseded: the later operation
+	Changed bool // something was done for it; false: it was so already
+	Why     Why  // of one that has failed
 }
 
 // Actor is who gave a command.

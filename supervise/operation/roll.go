@@ -9,19 +9,20 @@ type Roll struct {
 	Blind bool // who is out for another reason does not count: to be started or stopped harms nobody
 	Gate  Gate // of each member
 
-	taken []bool
-	gates []Gate // of those that were taken
-	Done  []bool // it has come to what is wanted, or is left out
+	coming []bool // it counts as out of service, and is yet to be taken
+	taken  []bool
+	gates  []Gate // of those that were taken
+	Done   []bool // it has come to what is wanted, or is left out
 }
 
 // NewRoll is one over n members.
 func NewRoll(n, limit int, gate Gate) *Roll {
-	return &Roll{Limit: limit, Gate: gate, taken: make([]bool, n), gates: make([]Gate, n), Done: make([]bool, n)}
+	return &Roll{Limit: limit, Gate: gate, coming: make([]bool, n), taken: make([]bool, n), gates: make([]Gate, n), Done: make([]bool, n)}
 }
 
 // Verdict is how it goes on.
 type Verdict struct {
-	Take   int           // the member to take now; -1: none
+	Take   int           // the member to come to now; -1: none
 	Wait   time.Duration // look again after this at the latest; 0: when something changes
 	Over   bool          // all are done
 	Out    int           // a member out of service for which the others wait; -1: none, or it was taken
@@ -35,8 +36,9 @@ type tally struct {
 	hopeless         int // a member that is out for good; -1: none
 }
 
-// Next says how it goes on, with what is seen of each member. The one that it
-// takes counts as taken from then on. It takes none while Limit of the members are
+// Next says how it goes on, with what is seen of each member. The one that it comes to
+// counts as out of service from then on, and is judged once Take has said that what is
+// wanted of it has begun. It comes to none while Limit of the members are
 // out of service, for whatever reason, but one that is unhealthy: that is out already,
 // and perhaps for ever if it is not restarted.
 func (r *Roll) Next(seen []Seen) Verdict {
@@ -48,7 +50,7 @@ func (r *Roll) Next(seen []Seen) Verdict {
 	next := -1
 	for i := range seen {
 		// What is out already comes first: to take it costs nobody anything.
-		if !r.taken[i] && (next < 0 || r.urgency(seen[i]) > r.urgency(seen[next])) {
+		if !r.taken[i] && !r.coming[i] && (next < 0 || r.urgency(seen[i]) > r.urgency(seen[next])) {
 			next = i
 		}
 	}
@@ -56,8 +58,7 @@ func (r *Roll) Next(seen []Seen) Verdict {
 	case next < 0:
 		v.Over = t.under == 0
 	case t.out < r.Limit, seen[next].Unhealthy && t.under < r.Limit && t.lost < r.Limit:
-		v.Take = next
-		r.Take(next, seen[next].Run)
+		v.Take, r.coming[next] = next, true
 	case t.under == 0 && t.hopeless >= 0:
 		v.Failed = t.hopeless
 	}
@@ -68,6 +69,10 @@ func (r *Roll) Next(seen []Seen) Verdict {
 func (r *Roll) count(seen []Seen, v *Verdict) tally {
 	t := tally{hopeless: -1}
 	for i, s := range seen {
+		if r.coming[i] {
+			t.under, t.out = t.under+1, t.out+1
+			continue
+		}
 		if r.taken[i] && !r.Done[i] {
 			j := r.Look(i, s)
 			if j.Why != Nothing {
@@ -117,7 +122,7 @@ func (r *Roll) Look(i int, s Seen) Judgement {
 
 // Take counts a member as taken, which had that run before.
 func (r *Roll) Take(i int, run uint64) {
-	r.taken[i], r.gates[i] = true, r.Gate
+	r.coming[i], r.taken[i], r.gates[i] = false, true, r.Gate
 	r.gates[i].Old = run
 }
 
@@ -129,7 +134,10 @@ func (r *Roll) Begun(i int) {
 }
 
 // Skip leaves a member out: somebody has commanded otherwise.
-func (r *Roll) Skip(i int) { r.taken[i], r.Done[i] = true, true }
+func (r *Roll) Skip(i int) { r.coming[i], r.taken[i], r.Done[i] = false, true, true }
+
+// Coming tells whether a member is come to, and is yet to be taken.
+func (r *Roll) Coming(i int) bool { return r.coming[i] }
 
 // Taken tells whether a member was taken.
 func (r *Roll) Taken(i int) bool { return r.taken[i] }

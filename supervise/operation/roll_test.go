@@ -58,7 +58,7 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 					out++
 				}
 			}
-			v := roll.Next(seen)
+			v := take(roll, seen)
 			for i, m := range members {
 				if m.taken && !roll.Done[i] {
 					under++
@@ -117,7 +117,7 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 func TestRollingStopsAtWhatIsNotSteady(t *testing.T) {
 	roll := NewRoll(2, 1, Gate{Strict: true, Fresh: true, Steady: 2 * time.Second})
 	up := func(run uint64, d time.Duration) Seen { return Seen{Is: Up, For: d, Run: run, Wanted: true} }
-	if v := roll.Next([]Seen{up(1, time.Hour), up(2, time.Hour)}); v.Take != 0 {
+	if v := take(roll, []Seen{up(1, time.Hour), up(2, time.Hour)}); v.Take != 0 {
 		t.Fatalf("%+v", v)
 	}
 	if v := roll.Next([]Seen{{Is: Ending, Run: 1, Wanted: true}, up(2, time.Hour)}); v.Take >= 0 || v.Failed >= 0 {
@@ -128,5 +128,32 @@ func TestRollingStopsAtWhatIsNotSteady(t *testing.T) {
 	}
 	if v := roll.Next([]Seen{up(4, 0), up(2, time.Hour)}); v.Failed != 0 || v.Why != Early {
 		t.Fatalf("with another run: %+v", v)
+	}
+}
+
+// take is Next for an operation that takes at once whom it comes to.
+func take(r *Roll, seen []Seen) Verdict {
+	v := r.Next(seen)
+	if v.Take >= 0 {
+		r.Take(v.Take, seen[v.Take].Run)
+	}
+	return v
+}
+
+// A member that is come to counts as out of service until it is taken, and is not judged.
+func TestComingCountsAsOut(t *testing.T) {
+	roll := NewRoll(2, 1, Gate{Down: true})
+	roll.Blind = true
+	well := Seen{Is: Up, Run: 1, For: time.Hour, Wanted: true}
+	stopped := Seen{Is: Up, Run: 1, Wanted: true}
+	if v := roll.Next([]Seen{stopped, well}); v.Take != 0 || !roll.Coming(0) || roll.Taken(0) {
+		t.Fatalf("%+v", v)
+	}
+	if v := roll.Next([]Seen{stopped, well}); v.Take >= 0 || v.Failed >= 0 || v.Over {
+		t.Errorf("beside one that is being recorded: %+v", v)
+	}
+	roll.Skip(0)
+	if v := roll.Next([]Seen{well, well}); v.Take != 1 {
+		t.Errorf("when it is left out: %+v", v)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -42,12 +43,21 @@ const NoProcess = "cannot start a process: the container's limit on processes (-
 // ExplainSpawn says why a spawn failed, and whether trying again may help.
 func ExplainSpawn(user *rights.User, command []string, program, dir string, m *wire.SpawnFailed) (reason string, retry bool) {
 	errno := syscall.Errno(m.Errno)
+	switch {
+	case errno == unix.ETIME: // by PID 1, as the next
+		return "its deadline has passed", false
+	case errno == unix.ETIMEDOUT && m.Step != wire.StepExec && m.Step != wire.StepDir:
+		return tooLate(cmp.Or(append(slices.Clone(command), program)...)), true
+	}
 	switch m.Step {
 	case wire.StepPolicy, wire.StepMessage:
 		return "refused by PID 1: " + m.Reason, false
 	case wire.StepThreads:
 		return "cannot start a process: PID 1 still waits for file systems that do not answer", true
 	case wire.StepDir:
+		if errno == unix.ETIMEDOUT {
+			return fmt.Sprintf("cannot enter working_dir %s: its file system does not answer, or the machine is overloaded: it took more than 2 s", dir), true
+		}
 		return fmt.Sprintf("cannot enter working_dir %s: %v", dir, errno), durable.Temporary(errno)
 	case wire.StepExec:
 		name := program
@@ -91,13 +101,18 @@ func explainPrivate(errno syscall.Errno) string {
 	return fmt.Sprintf("cannot make its directory for temporary files: %v", errno)
 }
 
+// tooLate says that a spawn took so long that PID 1 has ended it.
+func tooLate(name string) string {
+	return fmt.Sprintf("cannot run %q: it had not begun after 2 s: its file system does not answer, or the machine is overloaded", name)
+}
+
 // explainExec says why execve(2) refused a program that exists.
 func explainExec(user *rights.User, name, path string, errno syscall.Errno) string {
 	switch errno {
 	case unix.E2BIG:
 		return fmt.Sprintf("cannot run %q: its arguments and environment are larger than the kernel takes (a variable: 128 KB, all: a quarter of the stack limit)", name)
 	case unix.ETIMEDOUT: // by PID 1
-		return fmt.Sprintf("cannot run %q: it had not begun after 2 s: its file system does not answer, or the machine is overloaded", name)
+		return tooLate(name)
 	case unix.ENOENT, unix.ENOEXEC, unix.EACCES:
 	default:
 		return fmt.Sprintf("cannot run %q: %v", name, errno)

@@ -74,7 +74,13 @@ func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 		}
 	}
 	// A machine with too much to do is no fault of the service: it is tried again.
-	if why, again := ExplainSpawn(nil, []string{"late"}, "/late", "", &wire.SpawnFailed{Step: wire.StepExec, Errno: int32(unix.ETIMEDOUT)}); !again {
-		t.Errorf("it is not tried again: %s", why)
+	for _, step := range []wire.Step{wire.StepExec, wire.StepDir, wire.StepUID} {
+		why, again := ExplainSpawn(nil, []string{"late"}, "/late", "", &wire.SpawnFailed{Step: step, Errno: int32(unix.ETIMEDOUT)})
+		if !again || !strings.Contains(why, "the machine is overloaded") {
+			t.Errorf("at step %d, tried again: %v: %s", step, again, why)
+		}
+	}
+	if why, again := ExplainSpawn(nil, []string{"late"}, "/late", "", &wire.SpawnFailed{Step: wire.StepExec, Errno: int32(unix.ETIME)}); again || why != "its deadline has passed" {
+		t.Errorf("past its deadline, tried again: %v: %s", again, why)
 	}
 }

@@ -46,61 +46,84 @@ func livesOf(units []*View) []*core.Life {
 // for: as it is when the command has begun, or with wait when it is known, or ctx ends.
 // refused: it goes no further.
 func (c *Commands) Give(ctx context.Context, cmd core.Command, units []*View, wait *control.Wait) (outcomes []control.Outcome, id uint64, refused *control.Problem) {
-	var ended map[*core.Life]occurring
+	is, outcomes, refused := c.give(ctx, cmd, units, wait)
+	return outcomes, is.ID, refused
+}
+
+// give is Give that shows the operation too.
+func (c *Commands) give(ctx context.Context, cmd core.Command, units []*View, wait *control.Wait) (shown control.Operation, outcomes []control.Outcome, refused *control.Problem) {
+	g := given{cmd: &cmd, units: units, wait: wait, began: time.Now()}
 	if cmd.Verb == core.VerbStop {
-		ended = c.endOccurrences(units, cmd.Event.Cause)
+		g.ended = c.endOccurrences(units, cmd.Event.Cause)
 	}
-	noted, refused := c.loop.Begin(&cmd)
-	if refused != nil {
-		return failAll(units, refused), 0, refused
+	if g.noted, refused = c.loop.Begin(&cmd); refused != nil {
+		return shown, failAll(units, refused), refused
 	}
-	began, err := time.Now(), error(nil)
-	var watched map[int]operation.Member
+	defer c.loop.Tell(core.Input{Kind: core.Drop, ID: cmd.ID})
 	if wait != nil {
 		if wait.TimeoutMS > 0 { // one time for all of them
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, time.Duration(wait.TimeoutMS)*time.Millisecond)
 			defer cancel()
 		}
-		if err = c.awaitMembers(ctx, cmd.ID); err == nil {
-			watched, err = c.watchRest(ctx, cmd.ID)
+		if g.err = c.awaitMembers(ctx, cmd.ID); g.err == nil {
+			g.watched, g.err = c.watchRest(ctx, cmd.ID)
 		}
 	}
 	c.loop.Read(func(now Services) {
 		o := now.Core().Operations.Get(cmd.ID)
-		for i, l := range cmd.Lives {
-			u := now.Again(units[slices.IndexFunc(units, func(u *View) bool { return u.Life == l })])
-			is := control.Outcome{Service: u.Status(), Changed: o.Members[i].Changed, Note: ended[l].note}
-			if wait != nil {
-				m, rest := watched[i]
-				switch {
-				case !rest:
-					m, is.Problem = o.Members[i], problem(now.Core(), o, i)
-				case m.State == operation.StateFailed:
-					is.Problem = problemOf(m)
-				}
-				if m.Open() && errors.Is(err, context.DeadlineExceeded) {
-					is.Problem = control.TimedOut(u.Title, is.Service.State, time.Since(began), "status "+u.Title)
-				}
-			}
-			if noted != nil && is.Problem == nil {
-				is.Problem = stoppedOnly(u.Title, noted)
-			}
-			outcomes = append(outcomes, is)
-		}
-		if i := o.Changed(); i >= 0 {
-			outcomes[i].Along = slices.Clone(o.Went)
-		}
+		shown, outcomes = Shown(now, o), g.outcomes(now, o)
 	})
-	if cmd.Part != 0 {
-		c.loop.Tell(core.Input{Kind: core.Drop, ID: cmd.ID})
-	}
 	if wait != nil {
 		c.Copies.Shown()
-	} else if cmd.Want != service.IntentNone && noted == nil {
+	} else if cmd.Want != service.IntentNone && g.noted == nil {
 		c.Copies.Copied()
 	}
-	return outcomes, cmd.ID, nil
+	return shown, outcomes, nil
+}
+
+// given is a command that has begun, with what is known of it besides its operation.
+type given struct {
+	cmd     *core.Command
+	units   []*View
+	wait    *control.Wait
+	began   time.Time
+	ended   map[*core.Life]occurring
+	noted   *control.Problem // why it is not recorded
+	watched map[int]operation.Member
+	err     error // why it was waited for no longer
+}
+
+// outcomes are those of a command's members. Who reads calls it.
+func (g *given) outcomes(now Services, o *core.Operation) (outcomes []control.Outcome) {
+	views := make(map[*core.Life]*View, len(g.units))
+	for _, u := range g.units {
+		views[u.Life] = u
+	}
+	for i, l := range g.cmd.Lives {
+		u := now.Again(views[l])
+		is := control.Outcome{Service: u.Status(), Changed: o.Members[i].Changed, Note: g.ended[l].note}
+		if g.wait != nil {
+			m, rest := g.watched[i]
+			switch {
+			case !rest:
+				m, is.Problem = o.Members[i], problem(o, i)
+			case m.State == operation.StateFailed:
+				is.Problem = problemOf(m)
+			}
+			if m.Open() && errors.Is(g.err, context.DeadlineExceeded) {
+				is.Problem = control.TimedOut(u.Title, is.Service.State, time.Since(g.began), "status "+u.Title)
+			}
+		}
+		if g.noted != nil && is.Problem == nil {
+			is.Problem = stoppedOnly(u.Title, g.noted)
+		}
+		outcomes = append(outcomes, is)
+	}
+	if i := o.Changed(); i >= 0 {
+		outcomes[i].Along = slices.Clone(o.Went)
+	}
+	return outcomes
 }
 
 // endOccurrences ends what the schedules of the units have begun, and has the core know
@@ -123,21 +146,22 @@ func (c *Commands) endOccurrences(units []*View, cause string) map[*core.Life]oc
 // awaitMembers waits until each member of an operation is over, or of the later one that
 // has the same done with it.
 func (c *Commands) awaitMembers(ctx context.Context, id uint64) error {
-	for {
+	for from := 0; ; {
 		open := uint64(0)
 		c.loop.Read(func(now Services) {
 			o := now.Core().Operations.Get(id)
-			for i := range o.Members {
-				if later, j := now.Core().Operations.Follow(o, i); later.Members[j].Open() {
+			for ; from < len(o.Members); from++ {
+				if later, j := o.Follow(from); later.Members[j].Open() && !later.Over() {
 					open = later.ID
+					return
 				}
 			}
 		})
 		if open == 0 {
 			return nil
 		}
-		later := func(o *core.Operation) bool { return o == nil || o.Over() }
-		if err := c.loop.Await(ctx, open, later); err != nil {
+		over := func(_ Services, o *core.Operation) bool { return o == nil || o.Over() }
+		if err := c.loop.Await(ctx, open, over); err != nil {
 			return err
 		}
 	}
@@ -145,15 +169,15 @@ func (c *Commands) awaitMembers(ctx context.Context, id uint64) error {
 
 // watchRest waits for those members whom a later operation has that wants nothing else of
 // them, and does not say itself when they have come to it: an apply that is noted, or one
-// that is forgotten. What counts for whoever waits is the service.
+// that starts them along. What counts for whoever waits is the service.
 func (c *Commands) watchRest(ctx context.Context, id uint64) (watched map[int]operation.Member, err error) {
 	rest, down := map[int]*View{}, false
 	c.loop.Read(func(now Services) {
 		o := now.Core().Operations.Get(id)
 		down = o.Down()
 		for i := range o.Members {
-			later, j := now.Core().Operations.Follow(o, i)
-			if m := later.Members[j]; m.State == operation.StateSuperseded && !opposed(now.Core(), later, m) {
+			later, j := o.Follow(i)
+			if m := later.Members[j]; m.State == operation.StateSuperseded && !later.Opposed(j) {
 				if u := now.Find(m.Name); u != nil {
 					rest[i] = u
 				}
@@ -169,16 +193,10 @@ func (c *Commands) watchRest(ctx context.Context, id uint64) (watched map[int]op
 	return watched, err
 }
 
-// opposed tells whether a later operation has a member for the opposite. Who reads calls it.
-func opposed(set *core.Set, o *core.Operation, m operation.Member) bool {
-	later := set.Operations.Get(m.By)
-	return later != nil && later.Down() != o.Down()
-}
-
 // problem is what has gone wrong with a member of an operation; nil: nothing, or it is
 // not over. Who reads calls it.
-func problem(set *core.Set, o *core.Operation, i int) *control.Problem {
-	o, i = set.Operations.Follow(o, i)
+func problem(o *core.Operation, i int) *control.Problem {
+	o, i = o.Follow(i)
 	m := o.Members[i]
 	switch m.State {
 	case operation.StateFailed:
@@ -190,6 +208,9 @@ func problem(set *core.Set, o *core.Operation, i int) *control.Problem {
 		return control.Conflict("%s was stopped before it was ready", m.Name)
 	case operation.StateCancelled, operation.StateInterrupted:
 		return control.Conflict("operation %d is %s: %s", o.ID, m.State, m.Reason)
+	}
+	if m.Open() && o.Over() {
+		return control.Conflict("operation %d ended before it came to %s: %s", o.ID, m.Name, o.Reason)
 	}
 	return nil
 }
@@ -211,7 +232,7 @@ func problemOf(m operation.Member) *control.Problem {
 func (c *Commands) watch(ctx context.Context, units []*View, gate operation.Gate, part uint64) (m operation.Member, err error) {
 	cmd := core.Command{Verb: core.VerbAwait, Lives: livesOf(units), Gate: gate, Part: part}
 	c.loop.Begin(&cmd)
-	err = c.loop.Await(ctx, cmd.ID, func(o *core.Operation) bool {
+	err = c.loop.Await(ctx, cmd.ID, func(_ Services, o *core.Operation) bool {
 		for i, is := range o.Members {
 			if failed := !is.Open() && is.State != operation.StateDone; failed || i == 0 {
 				if m = is; failed {
@@ -287,14 +308,14 @@ func (c *Commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 	if how.Runtime {
 		cmd.Want = service.IntentNone
 	}
-	outcomes, id, refused := c.Give(ctx, cmd, units, nil)
+	is, outcomes, refused := c.give(ctx, cmd, units, nil)
 	switch {
 	case refused != nil:
 		return control.Operation{}, refused
 	case len(outcomes) > 0 && outcomes[0].Problem != nil: // nobody has waited for anything else
 		return control.Operation{}, outcomes[0].Problem
 	}
-	return c.Operation(id)
+	return is, nil
 }
 
 // Shown is an operation for people. Each member that is under way says what it waits for.
@@ -342,39 +363,53 @@ func (c *Commands) Operation(id uint64) (is control.Operation, err error) {
 			is = Shown(now, o)
 			return
 		}
-		err = control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no operation %d; rlminit operations lists them", id))
+		err = noOperation(id)
 	})
 	return is, err
 }
 
 // AwaitOperation returns when an operation is over, has changed, or ctx ends.
-func (c *Commands) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
-	is, err := c.Operation(id)
-	if err != nil || is.Over() {
-		return is, err
-	}
-	asked := false
-	_ = c.loop.Await(ctx, id, func(o *core.Operation) bool {
-		again := asked
-		asked = true
-		return again || o == nil || o.Over()
+func (c *Commands) AwaitOperation(ctx context.Context, id uint64) (is control.Operation, err error) {
+	looks := 0
+	err = noOperation(id)
+	_ = c.loop.Await(ctx, id, func(now Services, o *core.Operation) bool {
+		if o == nil || id >= core.Hidden {
+			return true
+		}
+		is, err = Shown(now, o), nil
+		looks++
+		return looks > 1 || o.Over()
 	})
-	return c.Operation(id)
+	return is, err
 }
 
 // CancelOperation has an operation go no further: who waits for its turn to be restarted
-// stays as it is, and a rolling one takes nobody any more: whom it has not come to is
-// wanted as before, which is recorded when it returns. What has begun stays, and so does
-// its intent.
-func (c *Commands) CancelOperation(id uint64) (control.Operation, error) {
-	is, err := c.Operation(id)
-	if err == nil && is.Over() {
-		err = control.Conflict("operation %d is over: %s", id, is.State)
-	}
-	if err != nil {
-		return is, err
-	}
-	c.loop.Tell(core.Input{Kind: core.Cancel, ID: id})
-	_ = c.loop.Await(context.Background(), id, func(o *core.Operation) bool { return o == nil || o.Over() })
-	return c.Operation(id)
+// stays as it is, and a rolling one takes nobody any more: whom it has not come to stays as
+// is recorded of it. What has begun stays, and so does its intent.
+func (c *Commands) CancelOperation(id uint64) (is control.Operation, err error) {
+	asked := false
+	err = noOperation(id)
+	_ = c.loop.Await(context.Background(), id, func(now Services, o *core.Operation) bool {
+		switch {
+		case o == nil || id >= core.Hidden:
+			return true
+		case !asked && o.Over():
+			is, err = Shown(now, o), control.Conflict("operation %d is over: %s", id, o.State)
+			return true
+		}
+		if !asked {
+			asked = true
+			c.loop.Tell(core.Input{Kind: core.Cancel, ID: id})
+		}
+		if o.Over() {
+			is, err = Shown(now, o), nil
+		}
+		return o.Over()
+	})
+	return is, err
+}
+
+// noOperation is the problem of an id that no operation has.
+func noOperation(id uint64) error {
+	return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no operation %d; rlminit operations lists them", id))
 }

@@ -73,7 +73,7 @@ func (c *Commands) Prolong(ctx context.Context, deadlines []control.Deadline) (a
 		}
 	})
 	// A read may come before the loop has done what it was told. An answer of the loop comes after.
-	if err := c.loop.Await(ctx, 0, func(*core.Operation) bool { return true }); err != nil {
+	if err := c.loop.Await(ctx, 0, func(Services, *core.Operation) bool { return true }); err != nil {
 		return answer, err
 	}
 	answer.Refused = []control.Unmoved{}

@@ -30,7 +30,7 @@ func (s *Revised) Begin(verb string, k revision.Kept, actor uint32, halted func(
 	}
 	go func() {
 		var by operation.Member
-		_ = s.loop.Await(context.Background(), id, func(o *core.Operation) bool {
+		_ = s.loop.Await(context.Background(), id, func(_ Services, o *core.Operation) bool {
 			for i := range o.Members {
 				if m := o.Members[i]; m.State == operation.StateSuperseded || m.State == operation.StateCancelled {
 					by = m
@@ -38,6 +38,7 @@ func (s *Revised) Begin(verb string, k revision.Kept, actor uint32, halted func(
 			}
 			return o.Over() || by.State != ""
 		})
+		s.loop.Tell(core.Input{Kind: core.Drop, ID: id})
 		if by.State != "" {
 			halted(haltedBy(id, by))
 		}
@@ -55,7 +56,7 @@ func (s *Revised) End(id uint64, k revision.Kept, why string) {
 		m.State, m.Reason = state, why
 		s.loop.Tell(core.Input{Kind: core.Became, ID: id, Member: m})
 	}
-	_ = s.loop.Await(context.Background(), id, func(*core.Operation) bool { return true }) // who looks from here on sees it
+	_ = s.loop.Await(context.Background(), id, func(Services, *core.Operation) bool { return true }) // who looks from here on sees it
 }
 
 // servicesOf are the services that a step is about.
@@ -275,7 +276,7 @@ func (s *Revised) renew(ctx context.Context, how revision.Put) error {
 		return refused
 	}
 	var halted error
-	err := s.loop.Await(ctx, cmd.ID, func(o *core.Operation) bool {
+	err := s.loop.Await(ctx, cmd.ID, func(_ Services, o *core.Operation) bool {
 		for _, m := range o.Members {
 			switch {
 			case m.State == operation.StateSuperseded, m.State == operation.StateCancelled:

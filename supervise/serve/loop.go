@@ -27,10 +27,12 @@ type Loop interface {
 	Tell(core.Input)
 	// Begin gives a command its id and the core the command, and returns when it has begun,
 	// or the problem for which it goes no further. noted is why one that has begun is not
-	// recorded.
+	// recorded. One that has begun is there until the caller tells the core Drop.
 	Begin(*core.Command) (noted, refused *control.Problem)
-	// Await waits until enough is true of an operation, which the loop calls, or ctx ends.
-	Await(ctx context.Context, id uint64, enough func(*core.Operation) bool) error
+	// Await waits until enough is true of an operation, which the loop calls, or ctx ends;
+	// then it is called a last time. The operation is there meanwhile. nil: there was none
+	// of that id from the beginning, or it was hidden and is gone.
+	Await(ctx context.Context, id uint64, enough func(Services, *core.Operation) bool) error
 }
 
 // Services is every service, and the core, as long as Read has them read.

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,16 +59,18 @@ func (s *Backend) Reload(ctx context.Context, how control.Reload, by control.Act
 // for the definition in force, beside those that are about to be for a change.
 func (s *Backend) older(names []string, changes []control.Change) (list []control.Change) {
 	s.loop.Read(func(now Services) {
-		meant := slices.Clone(names)
-		for i, name := range names {
+		meant, changed := map[string]bool{}, map[string]bool{}
+		for _, name := range names {
 			if u := now.Find(name); u != nil {
-				meant[i] = u.Name
+				meant[u.Name] = true
 			}
 		}
+		for _, c := range changes {
+			changed[c.Service] = true
+		}
 		for u := range now.All() {
-			named := len(names) == 0 || slices.Contains(meant, u.Name)
-			changed := slices.ContainsFunc(changes, func(c control.Change) bool { return c.Service == u.Name })
-			if u.Older != "" && named && !changed && u.Wanted && u.Fault == "" {
+			named := len(names) == 0 || meant[u.Name]
+			if u.Older != "" && named && !changed[u.Name] && u.Wanted && u.Fault == "" {
 				list = append(list, control.Change{Service: u.Name, Action: "restart", Why: "it still runs with the definition before: " + u.Older})
 			}
 		}

@@ -354,7 +354,8 @@ func (d *Driver) failed(m *wire.SpawnFailed) {
 // code a shell has for that; 0: none. It looks for what the process did not find.
 func (d *Driver) explain(l *Launch, m *wire.SpawnFailed) (reason string, passes bool, unrunnable int32) {
 	found := l.Prepared
-	if !l.Privileged && (m.Step == wire.StepExec || m.Step == wire.StepDir) {
+	ended := m.Errno == int32(syscall.ETIME) || m.Errno == int32(syscall.ETIMEDOUT) // by PID 1: nothing is missing
+	if !l.Privileged && !ended && (m.Step == wire.StepExec || m.Step == wire.StepDir) {
 		if len(found.Argv) == 0 { // a predecessor has prepared it
 			found = d.Prepare(l.Service)
 			found.Walls.Close()

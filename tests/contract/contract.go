@@ -172,6 +172,8 @@ var All = []Test{
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
+	{Name: "EveryCallerIsAnswered", Run: EveryCallerIsAnswered},
+	{Name: "RollingStopLeavesTheRest", Run: RollingStopLeavesTheRest},
 	{Name: "Deadlines", Run: Deadlines, Root: true},
 	{Name: "ManyRequestsAtOnce", Run: ManyRequestsAtOnce, Root: true},
 	{Name: "ClaimedAlone", Run: ClaimedAlone, Root: true},
