@@ -446,11 +446,15 @@ func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (*servic
 }
 
 // DeclaredDefinition is ProfileDefinition where what the profile.yaml is to say
-// is a mapping in a declared set, beside keys that are the set's own. The
-// profile need not be there yet: without a port it is judged with one.
+// is a mapping in a declared set, beside keys that are the set's own. A profile that is
+// not there yet is judged with the first port of its kind's range, if that has one.
 func (c *Config) DeclaredDefinition(p Profile, n document.Node, others []string) (*service.Definition, Faults) {
 	if p.Dir == "" {
-		sample := c.Gateway.sample(c, "")
+		kind := ""
+		if key := n.Get(service.KindKey); key.IsScalar() && c.Gateway.KindNamed(key.Raw()) != nil {
+			kind = c.Gateway.KindNamed(key.Raw()).Name
+		}
+		sample := c.Gateway.sample(c, kind)
 		p.Dir, p.Port = path.Join(path.Dir(sample.Dir), p.Name), sample.Port
 	}
 	n, reading := n.With(p.inherited(c), "")

@@ -27,6 +27,7 @@ type Operation struct {
 	Members []OperationMember `json:"members"`
 	Reason  string            `json:"reason"`
 	Omitted int               `json:"omitted,omitempty"` // members that are not kept any more: of many, those that went well
+	Left    []Left            `json:"left,omitempty"`    // in the answer that begins it: services of the set that it leaves as they are
 }
 
 // OperationMember is one service of an operation.

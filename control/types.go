@@ -389,7 +389,24 @@ type Outcome struct {
 	Problem *Problem `json:"problem"`
 	Along   []string `json:"along,omitempty"` // what was started, stopped or restarted with it
 	Note    string   `json:"note,omitempty"`  // what a profile that was created does without; what a stop leaves
+
+	// Left: the service is in the set, and the verb leaves it as it is, since it is stopped,
+	// scheduled or disabled.
+	Left string `json:"left,omitempty"`
 }
+
+// Left is a service of a set that a verb leaves as it is.
+type Left struct {
+	Name string `json:"name"` // as people call it
+	Why  string `json:"why"`  // stopped, scheduled or disabled
+}
+
+// The reasons for which a verb leaves a service of a set as it is.
+const (
+	LeftStopped   = "stopped"
+	LeftScheduled = "scheduled"
+	LeftDisabled  = "disabled"
+)
 
 // Signal is the body of POST /v1/services/{name}/signal.
 type Signal struct {

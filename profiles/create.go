@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/config"
 	"rlminit/internal/durable"
 	"rlminit/profiles/archive"
 	"rlminit/profiles/overrides"
@@ -23,7 +24,7 @@ type Creation struct {
 	Environment map[string]string
 	Port        int               // 0: the next free one of the range
 	PortAny     bool              // it need not be in the range
-	Intent      service.Intent    // IntentNone: gateway.initial_state
+	Intent      service.Intent    // IntentNone: initial_state of its kind
 	ExistOK     bool              // take what is there as it is, and make a profile of it
 	Secrets     map[string]string // kept apart from its directory: CREDENTIALS_DIRECTORY
 	Text        []byte            // its profile.yaml, whole; nil: the template's, with Environment
@@ -31,9 +32,6 @@ type Creation struct {
 	Restore     string            // what it is in the trash: an entry, or the newest of a profile; "" for none
 	Import      *archive.Archive  // what its directory and its log begin with; nil for none
 	Actor       *Actor            // who asked; nil: rlminit itself
-
-	asked service.Intent // Intent as the caller gave it
-	as    string         // the kind that it begins as
 }
 
 // Create makes a profile with its intent recorded, durably: it appears whole or
@@ -43,15 +41,8 @@ type Creation struct {
 // once, one succeeds.
 func (s *Store) Create(name string, how Creation) (p Profile, made bool, err error) {
 	settings := s.tree.settings.Load()
-	if err := cmp.Or(CheckName(name, settings.Services), checkEnvironment(how.Environment), refused(secrets.Check(how.Secrets)), how.check(settings)); err != nil {
+	if err := cmp.Or(CheckName(name, settings.Services), checkEnvironment(how.Environment), refused(secrets.Check(how.Secrets)), how.check(s.list.kindOf(how), settings)); err != nil {
 		return Profile{}, false, err
-	}
-	how.as = s.list.kindOf(how)
-	if how.asked = how.Intent; how.Intent == service.IntentNone {
-		how.Intent = settings.beginning(how.as).InitialState
-		if i := how.Import; i != nil && (i.Desired == string(service.Running) || i.Desired == string(service.Stopped)) {
-			how.Intent = service.Intent(i.Desired)
-		}
 	}
 	if err := s.list.prime(); err != nil {
 		return Profile{}, false, err
@@ -60,7 +51,7 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	if err := s.checkFresh(name); err != nil {
 		return Profile{}, false, err
 	}
-	if how.plain(settings) && !how.ExistOK {
+	if how.plain(s.list.kindOf(how), settings) && !how.ExistOK {
 		p, err = s.create(name, how, settings)
 		return p, err == nil, err
 	}
@@ -91,11 +82,16 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	return p, err == nil, err
 }
 
-// kindOf is the kind of a profile that is to be made: of a clone that of the profile that
-// it is made of.
+// kindOf is the kind of a profile that is to be made, as far as the request and a profile
+// that it is a clone of tell. begins reads it in the directory once that is there.
 func (c *catalogue) kindOf(how Creation) string {
-	if how.Clone == "" || how.Clone == Default {
+	switch {
+	case how.Kind != "":
 		return how.Kind
+	case how.Text != nil:
+		return config.KindIn(how.Text)
+	case how.Clone == "" || how.Clone == Default:
+		return ""
 	}
 	p, release, err := c.hold(how.Clone)
 	release()
@@ -141,18 +137,11 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	}
 	done := s.ports.Hold(name)
 	defer func() { done(err == nil) }()
-	port, err := takePort(s.ports, name, wantedPort(s.ports, name, how, settings), settings.beginning(how.as).Range, settings, s.tree.told)
-	if err != nil {
-		return Profile{}, err
+	temp, kind := profilesDir+"/"+durable.TempName(), s.list.kindOf(how)
+	if how.plain(kind, settings) {
+		return s.createPlain(name, temp, how, settings)
 	}
-	state := statefile.File{Version: 1}
-	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
-	state.Port, state.UpdatedAt = port, s.tree.now()
-	temp := profilesDir + "/" + durable.TempName()
-	if how.plain(settings) {
-		return s.createPlain(name, temp, how, state, settings)
-	}
-	log, err := s.furnishAside(name, temp, how, state, settings)
+	log, err := s.furnishAside(name, temp, kind, &how, settings)
 	if err == nil {
 		err = s.tree.home.RenameNew(temp, dirOf(name))
 	}
@@ -162,14 +151,30 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	return s.list.load(name)
 }
 
-// plain tells whether a profile begins with nothing but what is asked for.
-func (how *Creation) plain(settings *Settings) bool {
-	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.beginning(how.as).Template == ""
+// begins decides what a new profile with the given profile.yaml begins with: the port of
+// its kind's range, and the desired state that the request, the archive or its kind says.
+// Every way to make a profile comes through here; a restore, which has a state already,
+// asks for the same Beginning.
+func (s *Store) begins(name string, text []byte, how *Creation, settings *Settings) (state statefile.File, err error) {
+	b := settings.beginning(config.KindIn(text))
+	if i := how.Import; how.Intent == service.IntentNone && i != nil && (i.Desired == string(service.Running) || i.Desired == string(service.Stopped)) {
+		how.Intent = service.Intent(i.Desired)
+	}
+	how.Intent = cmp.Or(how.Intent, b.InitialState)
+	state.Version, state.Profile, state.Desired, state.Seen = 1, name, how.Intent, service.SeenStopped
+	state.UpdatedAt = s.tree.now()
+	state.Port, err = takePort(s.ports, name, wantedPort(s.ports, name, how, b.Range, settings), b.Range, settings, s.tree.told)
+	return state, err
+}
+
+// plain tells whether a profile of a kind begins with nothing but what is asked for.
+func (how *Creation) plain(kind string, settings *Settings) bool {
+	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.beginning(kind).Template == ""
 }
 
 // createPlain makes such a profile, in one request if no secrets are to be in their
 // place before it is.
-func (s *Store) createPlain(name, temp string, how Creation, state statefile.File, settings *Settings) (p Profile, err error) {
+func (s *Store) createPlain(name, temp string, how Creation, settings *Settings) (p Profile, err error) {
 	before, err := s.Secrets.Version(name)
 	if err != nil {
 		return Profile{}, err
@@ -179,6 +184,10 @@ func (s *Store) createPlain(name, temp string, how Creation, state statefile.Fil
 	steps.Absent(dirOf(name))
 	steps.Mkdir(temp, dirMode)
 	text, err := begin(&steps, s.tree.home, temp, how, settings)
+	if err != nil {
+		return Profile{}, err
+	}
+	state, err := s.begins(name, text, &how, settings)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -222,7 +231,7 @@ func (s *Store) undo(name string, secrets bool, made ...string) {
 
 // furnishAside makes a profile's directory as temp, and puts its secrets and its log,
 // which it returns, in their places.
-func (s *Store) furnishAside(name, temp string, how Creation, state statefile.File, settings *Settings) (log string, err error) {
+func (s *Store) furnishAside(name, temp, kind string, how *Creation, settings *Settings) (log string, err error) {
 	err = s.tree.home.Mkdir(temp, dirMode)
 	if errors.Is(err, fs.ErrNotExist) { // somebody has taken the directory above away
 		if err = s.tree.home.MkdirAll(profilesDir, dirMode); err == nil {
@@ -236,13 +245,13 @@ func (s *Store) furnishAside(name, temp string, how Creation, state statefile.Fi
 	case how.Clone != "":
 		err = s.furnisher.clone(how.Clone, temp, how.changes(), settings)
 	default:
-		err = s.furnisher.furnish(temp, settings.beginning(how.as).Template, how.changes(), settings)
+		err = s.furnisher.furnish(temp, settings.beginning(kind).Template, how.changes(), settings)
 	}
 	if err == nil && how.Text != nil {
 		err = s.furnisher.replace(temp, how.Text)
 	}
 	if err == nil {
-		err = s.tree.home.WriteFile(temp+"/"+settings.StateFile, state.Encode(), durable.Write{Mode: 0o640})
+		err = s.stateAside(name, temp, how, settings)
 	}
 	if err == nil {
 		err = s.tree.home.SyncDir(temp)
@@ -262,6 +271,19 @@ func (s *Store) furnishAside(name, temp string, how Creation, state statefile.Fi
 		}
 	}
 	return log, err
+}
+
+// stateAside writes the state file of a profile whose directory is furnished as temp.
+func (s *Store) stateAside(name, temp string, how *Creation, settings *Settings) error {
+	text, err := s.tree.home.ReadFile(temp+"/"+overridesFile, maxOverrides)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	state, err := s.begins(name, text, how, settings)
+	if err != nil {
+		return err
+	}
+	return s.tree.home.WriteFile(temp+"/"+settings.StateFile, state.Encode(), durable.Write{Mode: 0o640})
 }
 
 // created records a profile that is in its place, unless err says why it is not. What
@@ -294,7 +316,7 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 	switch {
 	case errors.Is(err, ErrNotFound):
 		if how.Port != 0 {
-			if _, err := takePort(s.ports, name, how.Port, settings.beginning(how.as).Range, settings, s.tree.told); err != nil {
+			if _, err := takePort(s.ports, name, how.Port, settings.beginning(how.Kind).Range, settings, s.tree.told); err != nil {
 				return Profile{}, err
 			}
 		}
@@ -317,7 +339,7 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 			return Profile{}, err
 		}
 	}
-	intent := how.Intent
+	intent := cmp.Or(how.Intent, settings.beginning(p.Kind()).InitialState)
 	if p.Record.Desired != service.IntentNone {
 		intent = service.IntentNone
 	}

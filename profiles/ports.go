@@ -7,8 +7,7 @@ type PortRange = ports.Range
 
 // wantedPort is the port that a creation asks for: an import has that of its profile
 // again, if it is one of ours and free.
-func wantedPort(book *ports.Book, name string, how Creation, settings *Settings) int {
-	r := settings.beginning(how.as).Range
+func wantedPort(book *ports.Book, name string, how *Creation, r PortRange, settings *Settings) int {
 	if how.Port != 0 || how.Import == nil || how.Import.Port < r.First || how.Import.Port > r.Last || settings.Held[how.Import.Port] != "" {
 		return how.Port
 	}
@@ -19,8 +18,8 @@ func wantedPort(book *ports.Book, name string, how Creation, settings *Settings)
 }
 
 // check refuses a port that was asked for and that no profile is to have.
-func (how *Creation) check(settings *Settings) error {
-	r := settings.beginning(how.Kind).Range
+func (how *Creation) check(kind string, settings *Settings) error {
+	r := settings.beginning(kind).Range
 	switch port := how.Port; {
 	case port == 0:
 		return nil
@@ -30,8 +29,8 @@ func (how *Creation) check(settings *Settings) error {
 		return refuse(ErrPortTaken, "port %d belongs to %s; choose another, or leave out --port", port, settings.Held[port])
 	case !how.PortAny && r.Size() > 0 && (port < r.First || port > r.Last):
 		key := "gateway.ports"
-		if _, other := settings.Kinds[how.Kind]; other {
-			key = "gateways." + how.Kind + ".ports"
+		if _, other := settings.Kinds[kind]; other {
+			key = "gateways." + kind + ".ports"
 		}
 		return refuse(ErrValue, "port %d is not in %s, %d-%d; choose one of those, or add --port-any", port, key, r.First, r.Last)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/config"
 	"rlminit/internal/durable"
 	"rlminit/job"
 	"rlminit/profiles/statefile"
@@ -45,6 +46,11 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	if state.Origin == service.Corrupt {
 		state = statefile.File{Version: 1}
 	}
+	own, err := s.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Profile{}, err
+	}
+	b := settings.beginning(config.KindIn(own))
 	done := s.ports.Hold(name)
 	defer func() { done(err == nil) }()
 	port := how.Port
@@ -53,10 +59,10 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 			port = state.Port
 		}
 	}
-	if state.Port, err = takePort(s.ports, name, port, settings.Ports, settings, s.tree.told); err != nil {
+	if state.Port, err = takePort(s.ports, name, port, b.Range, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
-	reborn(&state, how.asked, settings)
+	reborn(&state, how.Intent, b)
 	state.Profile, state.UpdatedAt = name, s.tree.now()
 	err = s.tree.home.WriteFile(file, state.Encode(), durable.Write{Mode: 0o640, Names: true})
 	if err == nil {
@@ -93,12 +99,12 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 
 // reborn makes of the state that a profile had when it was deleted what it is to have
 // when it is restored.
-func reborn(state *statefile.File, asked service.Intent, settings *Settings) {
+func reborn(state *statefile.File, asked service.Intent, b Beginning) {
 	switch {
 	case asked != service.IntentNone:
 		state.Desired = asked
 	case state.Desired == service.IntentNone:
-		state.Desired = settings.InitialState // whatever its kind: what it was is recorded as a rule
+		state.Desired = b.InitialState
 	}
 	state.Seen, state.PID, state.StartTime = service.SeenStopped, 0, 0
 }

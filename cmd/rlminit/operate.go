@@ -149,7 +149,12 @@ func (o *operation) carryOut(ctx context.Context, t *terminal, client *control.C
 		took = 0
 	}
 	worst := 0
+	var left []control.Left
 	for _, outcome := range outcomes {
+		if outcome.Left != "" {
+			left = append(left, control.Left{Name: shortName(outcome.Service), Why: outcome.Left})
+			continue
+		}
 		shown := shortName(outcome.Service)
 		switch {
 		case of != control.All:
@@ -162,6 +167,7 @@ func (o *operation) carryOut(ctx context.Context, t *terminal, client *control.C
 	if len(outcomes) == 0 {
 		t.printf("nothing to %s\n", o.verb)
 	}
+	tellLeft(t, left)
 	return status(worst)
 }
 
@@ -179,7 +185,7 @@ func (o *operation) begin(ctx context.Context, t *terminal, client *control.Clie
 		how.Names = nil
 	}
 	if o.options.Failed {
-		how.State = "failed"
+		how.State = "ill"
 	}
 	begun, err := client.Operate(ctx, how)
 	if err != nil {
@@ -188,7 +194,12 @@ func (o *operation) begin(ctx context.Context, t *terminal, client *control.Clie
 	if o.noWait {
 		return answer(t, begun, func() { t.printf("%d\n", begun.ID) })
 	}
-	return followOperation(ctx, t, client, begun)
+	left := begun.Left
+	err = followOperation(ctx, t, client, begun)
+	if !t.json {
+		tellLeft(t, left)
+	}
+	return err
 }
 
 // ask asks for it and waits for its outcomes.
@@ -223,6 +234,30 @@ func tellOutcomes(t *terminal, outcomes []control.Outcome) error {
 		}
 	}
 	return cmp.Or(t.printJSON(outcomes), status(worst))
+}
+
+// tellLeft says which services of a set the verb left as they are, on one line:
+// `2 are stopped and stay so: a, b`.
+func tellLeft(t *terminal, left []control.Left) {
+	var parts []string
+	for _, why := range []string{control.LeftStopped, control.LeftDisabled, control.LeftScheduled} {
+		var names []string
+		for _, l := range left {
+			if l.Why == why {
+				names = append(names, printable(l.Name))
+			}
+		}
+		switch slices.Sort(names); len(names) {
+		case 0:
+		case 1:
+			parts = append(parts, "1 is "+why+" and stays so: "+names[0])
+		default:
+			parts = append(parts, fmt.Sprintf("%d are %s and stay so: %s", len(names), why, strings.Join(names, ", ")))
+		}
+	}
+	if len(parts) > 0 {
+		t.printf("%s\n", strings.Join(parts, "; "))
+	}
 }
 
 // tell prints one outcome and returns its exit code.

@@ -12,7 +12,8 @@ func restartVerb(t *terminal) *cobra.Command {
 		Use:   "restart NAME… | --all",
 		Short: "stop services and start them again",
 		Long: `Stops services in reverse order, starts them again in order, and waits until
-they run. A stopped service is started if it is named; --all leaves it stopped.
+they run. A stopped service is started if its full name is given; a set (a
+pattern, --all, --kind) leaves it stopped, and the last line names it.
 Running services that require them are stopped first and started again after
 them, and are named in the answer. With several names the exit code is the
 highest of theirs. --rolling restarts one after the other, unhealthy services

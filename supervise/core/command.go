@@ -241,7 +241,7 @@ func (s *Set) Meant(o Only, l *Life) bool {
 	switch {
 	case o.State != "" && o.State != is && o.State != string(judged) && (o.State != string(machine.Unhealthy) || !Unhealthy(&l.state)):
 		return false
-	case o.Ill && judged != verdict.Ill, o.Wanted && !l.Wanted(), o.Fresh && l.state.LastID > 0:
+	case o.Ill && judged != verdict.Ill, o.Wanted && !l.Wanted() && !l.wants.Owed, o.Fresh && l.state.LastID > 0:
 		return false
 	}
 	return true

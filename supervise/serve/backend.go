@@ -228,7 +228,8 @@ func (s *Backend) Operate(ctx context.Context, name, of string, how control.Oper
 	if err := s.check(meant); err != nil {
 		return nil, 0, err
 	}
-	units, only, problems := s.choose(meant, name)
+	is := s.choose(meant, name)
+	units, problems := is.units, is.problems
 	var outcomes []control.Outcome
 	var id uint64
 	lease, err := leaseFor(units, name, of, how.Deadline)
@@ -238,7 +239,7 @@ func (s *Backend) Operate(ctx context.Context, name, of string, how control.Oper
 	if len(units) > 0 { // a command on nothing is no operation
 		cmd := CommandOf(name, units, actor)
 		cmd.Event.Lease, cmd.Claimed = lease, how.Claimed
-		if cmd.Only = only; how.Runtime {
+		if cmd.Only = is.only; how.Runtime {
 			cmd.Want = service.IntentNone
 		}
 		outcomes, id, _ = s.Give(ctx, cmd, units, how.Wait)
@@ -253,6 +254,9 @@ func (s *Backend) Operate(ctx context.Context, name, of string, how control.Oper
 		if problem := problems[name]; problem != nil {
 			outcomes = append(outcomes, control.Outcome{Service: control.Service{Name: name}, Problem: problem})
 		}
+	}
+	for _, u := range is.left {
+		outcomes = append(outcomes, control.Outcome{Service: u.Status(), Left: u.Left})
 	}
 	return outcomes, id, nil
 }

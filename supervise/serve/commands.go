@@ -299,12 +299,13 @@ func (c *Commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 	if err := c.check(meant); err != nil {
 		return control.Operation{}, err
 	}
-	units, only, problems := c.choose(meant, how.Verb)
-	for _, problem := range problems {
+	of := c.choose(meant, how.Verb)
+	units := of.units
+	for _, problem := range of.problems {
 		return control.Operation{}, problem
 	}
 	cmd := CommandOf(how.Verb, units, actor)
-	cmd.Only, cmd.Width, cmd.Steady = only, how.Rolling, how.SteadyMS*int64(time.Millisecond)
+	cmd.Only, cmd.Width, cmd.Steady = of.only, how.Rolling, how.SteadyMS*int64(time.Millisecond)
 	if how.Runtime {
 		cmd.Want = service.IntentNone
 	}
@@ -314,6 +315,9 @@ func (c *Commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 		return control.Operation{}, refused
 	case len(outcomes) > 0 && outcomes[0].Problem != nil: // nobody has waited for anything else
 		return control.Operation{}, outcomes[0].Problem
+	}
+	for _, u := range of.left {
+		is.Left = append(is.Left, control.Left{Name: u.Title, Why: u.Left})
 	}
 	return is, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strings"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -116,37 +117,84 @@ func checkKind(c *config.Config, kind string) error {
 	return nil
 }
 
-// choose returns the services of a set. By name it returns what is wrong with one. only
-// leaves out who is not meant any more when the command comes to be recorded.
-func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, problems map[string]*control.Problem) {
+// chosen is the outcome of choose.
+type chosen struct {
+	units    []*View
+	left     []*View                     // of the set, and left as they are; the reason is in Left
+	only     core.Only                   // leaves out who is not meant any more when the command comes to be recorded
+	problems map[string]*control.Problem // by name
+}
+
+// isSet tells whether a name means a set, and not one service.
+func isSet(name string) bool { return strings.ContainsAny(name, "*?[") }
+
+// leaves says why a verb leaves a service of a set as it is; "": it does not. A state
+// that the caller chose by is taken at its word.
+func (of *set) leaves(verb string, u *View) string {
+	standing := control.LeftStopped
+	switch d := u.Definition; {
+	case d.Schedule != nil:
+		standing = control.LeftScheduled
+	case !d.Enabled:
+		standing = control.LeftDisabled
+	}
+	switch {
+	case verb == core.VerbStart && !u.Active() && standing != control.LeftStopped:
+		return standing
+	case verb == core.VerbRestart && of.state == "" && !u.Wanted && !u.Life.Wants().Owed,
+		verb == core.VerbStop && of.state == "" && !u.Wanted && !u.Active() && u.Definition.Schedule == nil:
+		return standing
+	}
+	return ""
+}
+
+// choose returns the services that a command on a set is for.
+func (d *Directory) choose(of set, verb string) chosen {
+	units, left, only, problems := d.chosen(of, verb)
+	return chosen{units, left, only, problems}
+}
+
+func (d *Directory) chosen(of set, verb string) (units, left []*View, only core.Only, problems map[string]*control.Problem) {
 	names := of.names
 	problems, only = map[string]*control.Problem{}, core.Only{State: of.state}
 	older := of.state == control.Outdated // which the core knows nothing of
 	if older {
 		only.State = ""
 	}
-	if len(names) == 0 {
-		only.Ill, only.Wanted = of.failed, verb == core.VerbRestart // restart --all wakes nothing that was stopped
-	}
+	only.Ill = of.failed && len(names) == 0
+	only.Wanted = verb == core.VerbRestart && of.state == "" && !slices.ContainsFunc(names, func(name string) bool { return !isSet(name) })
 	unread := d.wakeFor(of, verb)
 	d.loop.Read(func(now Services) {
 		in := map[*core.Life]bool{}
-		add := func(u *View) {
-			if !in[u.Life] && now.Core().Meant(only, u.Life) && u.isOf(of.kind) && (!older || u.Older != "") {
-				in[u.Life] = true
+		whoever := only
+		whoever.Wanted = false
+		add := func(u *View, named bool) {
+			if in[u.Life] || !now.Core().Meant(whoever, u.Life) || !u.isOf(of.kind) || older && u.Older == "" {
+				return
+			}
+			in[u.Life] = true
+			if why := of.leaves(verb, u); why != "" && !named {
+				u = new(*u)
+				u.Left = why
+				left = append(left, u)
+			} else {
 				units = append(units, new(*u))
 			}
 		}
-		for _, name := range names {
+		for _, name := range names { // full names first: they mean their service
 			if u := now.Find(name); u != nil {
-				add(u)
+				add(u, true)
+			}
+		}
+		for _, name := range names {
+			if now.Find(name) != nil {
 				continue
 			}
 			found := false
 			for u := range now.All() {
 				if matches(name, u.Name, u.Definition.Profile) {
 					found = true
-					add(u)
+					add(u, false)
 				}
 			}
 			if !found {
@@ -155,7 +203,7 @@ func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, 
 		}
 		if len(names) == 0 {
 			for u := range now.All() {
-				add(u)
+				add(u, false)
 			}
 		}
 	})
@@ -172,7 +220,7 @@ func (d *Directory) choose(of set, verb string) (units []*View, only core.Only, 
 			problems[name] = problem
 		}
 	}
-	return units, only, problems
+	return units, left, only, problems
 }
 
 // wakeFor wakes the profiles at rest that a command is for. What is to stop, or to

@@ -60,6 +60,7 @@ type View struct {
 	Desired service.Intent
 	Wanted  bool   // it is to run, after a stop that has yet to begin too
 	Older   string // why its process is older than its definition; "" if it is not
+	Left    string // of a set that a command is for: why the command leaves it as it is
 	Verdict verdict.Verdict
 	Code    verdict.Code // the reason for the verdict
 

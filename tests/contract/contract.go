@@ -50,6 +50,8 @@ var All = []Test{
 	{Name: "StartStopRestart", Run: StartStopRestart},
 	{Name: "WaitEnds", Run: WaitEnds},
 	{Name: "OneVerdict", Run: OneVerdict},
+	{Name: "Sets", Run: Sets},
+	{Name: "OneDefinition", Run: OneDefinition},
 	{Name: "RefusedAtBoot", Run: RefusedAtBoot},
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
 	{Name: "OrderGoesThroughOneshots", Run: OrderGoesThroughOneshots},
