@@ -39,13 +39,6 @@ func (i Isolation) Ports(own int) (connect, bind isolate.Ports) {
 	return connect, bind
 }
 
-func (i Isolation) equal(j Isolation) bool {
-	same := func(a, b *isolate.Ports) bool {
-		return (a == nil) == (b == nil) && (a == nil || a.Any == b.Any && slices.Equal(a.Ranges, b.Ranges))
-	}
-	return i.Level == j.Level && slices.Equal(i.Read, j.Read) && slices.Equal(i.Write, j.Write) && slices.Equal(i.Exec, j.Exec) &&
-		same(i.Connect, j.Connect) && same(i.Bind, j.Bind)
-}
 
 // isolation reads a level, or a mapping over what is there. A list replaces that
 // of before.

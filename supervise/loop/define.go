@@ -109,6 +109,7 @@ func (v *Services) bare(p registry.Proposal, state *machine.State, wants core.Wa
 	if p.Fault == "" {
 		u.definition = p.Value
 	}
+	u.starts = service.StartOf(u.definition)
 	_, u.shadowed = v.prep.Config().Services[u.definition.Profile]
 	u.process.uid, _ = v.prep.RecordedUser(u.definition)
 	v.fleet.add(u, state, wants)
@@ -145,9 +146,8 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 		why = ""
 	}
 	wasOlder := u.older() != ""
-	u.kept.outdated = u.kept.outdated.Redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
 	v.jobs.reschedule(u)
-	u.definition = p.Value
+	u.definition, u.starts = p.Value, service.StartOf(p.Value)
 	v.jobs.reschedule(u)
 	v.opened.Keep(u.life.Node(), p.Value.Sockets)
 	v.logging.sendOn(u)
@@ -158,8 +158,9 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 	if p.Later && u.older() != "" && !wasOlder {
 		v.records.outdated(u)
 	}
-	if u.active() && u.older() == "" {
-		restart = false // it began with what is in force again
+	if u.active() {
+		why = u.older() // what the process was started with counts, not the definition before
+		restart = why != ""
 	}
 	u.fingerprint = p.Fingerprint // not before: a successor tells by it whether the machine knows
 	v.update([]*unit{u}, machine.Event{

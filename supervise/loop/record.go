@@ -37,11 +37,11 @@ type Records struct {
 
 // kept is how far what is true of a unit is known outside.
 type kept struct {
-	fresh    bool              // its definition was remembered since it changed
-	slot     bool              // there is one, where its status is written
-	changed  bool              // what is wanted is newer than the state that a predecessor left
-	outdated remember.Outdated // what of its run is older than the definition
-	told     remember.Told
+	fresh   bool             // its definition was remembered since it changed
+	slot    bool             // there is one, where its status is written
+	changed bool             // what is wanted is newer than the state that a predecessor left
+	started remember.Started // what its run was started with
+	told    remember.Told
 
 	scheduling bool // its schedules count: it is to run
 
@@ -259,8 +259,11 @@ func (r *Records) remember(u *unit, state *machine.State, wants core.Wants, row 
 	if u.fault != "" {
 		m.Kind = u.definition.Kind
 	}
-	if u.older() != "" {
-		m.Outdated = &u.kept.outdated
+	if state.ID != 0 && u.kept.started.Run != state.ID {
+		u.kept.started = remember.Started{Run: state.ID, With: []byte(u.starts)}
+	}
+	if state.ID != 0 {
+		m.Started = u.kept.started
 	}
 	return r.memory.Service(u.name, m, row)
 }

@@ -94,9 +94,6 @@ func (c *takeover) restoreService(name string, was remember.Service) (outdated *
 		u.kept.commanded = was.Commanded
 		// Who was yet to be started is started: that is recorded.
 		u.kept.changed = u.kept.changed || was.Before != service.IntentNone
-		if was.Outdated != nil {
-			u.kept.outdated = *was.Outdated
-		}
 		leaving = u.state.Removed
 		if p.Fault == "" && len(was.Definition) > 0 && p.Fingerprint != string(was.Definition) {
 			outdated = u
@@ -109,16 +106,19 @@ func (c *takeover) restoreService(name string, was remember.Service) (outdated *
 // bringUpToDate tells of definitions that were replaced when nobody was there to take
 // them up, or just before. What is to be stopped, and what is gone, is left alone.
 func (c *takeover) bringUpToDate(outdated []*unit) {
-	c.update(slices.DeleteFunc(outdated, func(u *unit) bool { return u.state.Removed }), machine.Event{
-		Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced",
-	})
+	for _, u := range slices.DeleteFunc(outdated, func(u *unit) bool { return u.state.Removed }) {
+		unknown := u.kept.started.Run != u.state.ID
+		c.update([]*unit{u}, machine.Event{
+			Kind: machine.Update, NeedsRestart: unknown || u.older() != "", Cause: "its definition changed while the supervisor was replaced",
+		})
+	}
 }
 
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
 func (c *takeover) takeBack(p registry.Proposal, was remember.Service, recorded service.Intent) *unit {
 	u := c.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
-	u.kept.slot, u.kept.told = true, was.Told
+	u.kept.slot, u.kept.told, u.kept.started = true, was.Told, was.Started
 	if recorded != service.IntentNone && recorded != u.desired() && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.

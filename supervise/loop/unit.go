@@ -13,13 +13,14 @@ import (
 type unit struct {
 	name        string
 	definition  *service.Definition
-	fingerprint string // of the service.yaml that definition was decoded from
-	ours        bool   // its definition is ours, so it may grant what only configuration grants
-	recorded    bool   // the configuration or the volume has it; false: put into the service directory by hand
-	shadowed    bool   // a service of the configuration has its profile's name, which means that one
-	forgotten   bool   // its profile is being deleted: nothing is recorded of it any more
-	tag         uint32 // of its processes; 0: it has had none yet
-	fault       string // why there is no usable definition; "" if there is one. The registry's word
+	starts      service.Start // of definition: the fields that act at the start
+	fingerprint string        // of the service.yaml that definition was decoded from
+	ours        bool          // its definition is ours, so it may grant what only configuration grants
+	recorded    bool          // the configuration or the volume has it; false: put into the service directory by hand
+	shadowed    bool          // a service of the configuration has its profile's name, which means that one
+	forgotten   bool          // its profile is being deleted: nothing is recorded of it any more
+	tag         uint32        // of its processes; 0: it has had none yet
+	fault       string        // why there is no usable definition; "" if there is one. The registry's word
 
 	life  *core.Life
 	state *machine.State // life's; the core alone changes it
@@ -113,10 +114,10 @@ func (l *Loop) published(u *unit, e *core.Effect) {
 
 // older says why u's process is older than its definition; "" if it is not.
 func (u *unit) older() string {
-	if !u.active() || u.kept.outdated.Run != u.state.ID {
+	if !u.active() {
 		return ""
 	}
-	return u.kept.outdated.Why
+	return u.kept.started.Older(u.state.ID, u.starts)
 }
 
 // view is u as others than the loop read it; nil: there is no u.
@@ -128,7 +129,7 @@ func (u *unit) view() *serve.View {
 	judged, code := u.life.Verdict(at)
 	return &serve.View{
 		Name: u.name, Title: u.title(), Definition: u.definition, Fault: u.fault, Ours: u.ours, Shadowed: u.shadowed, Life: u.life,
-		State: *u.state, At: at, Verdict: judged, Code: code, Desired: u.desired(), Wanted: u.wanted(), Older: u.older(),
+		State: *u.state, At: at, Verdict: judged, Code: code, Desired: u.desired(), Wanted: u.wanted(), Older: u.older(), Started: u.kept.started,
 		Tag: u.tag, UID: u.process.uid, Secrets: &u.process.secrets, Logged: u.output.slot != nil, Written: u.output.stats(), Unsent: u.output.left(), Lines: u.output.lines,
 	}
 }

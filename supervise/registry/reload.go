@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -159,11 +160,12 @@ func (r *Registry) use(next *settings.Next) {
 	}
 }
 
-// PlanUpdate says what an update does to a service with a definition.
-func PlanUpdate(name string, from, to *service.Definition, active bool) control.Change {
+// PlanUpdate says what an update does to a service with a definition. restarts is the
+// reason for which its process has to be started again; "": it has not.
+func PlanUpdate(name string, from, to *service.Definition, restarts string) control.Change {
 	c := control.Change{Service: name, Action: "update"}
-	restart, why := service.NeedsRestart(from, to)
-	switch c.Why = why; {
+	_, why := service.NeedsRestart(from, to)
+	switch c.Why = cmp.Or(restarts, why); {
 	case why != "":
 	case from.Schedule != nil && to.Schedule == nil && to.Enabled:
 		c.Why = "schedule changed: without one it is started when the container starts"
@@ -173,7 +175,7 @@ func PlanUpdate(name string, from, to *service.Definition, active bool) control.
 	default:
 		c.Why = "enabled changed: it counts when the container starts"
 	}
-	if restart && active {
+	if restarts != "" {
 		c.Action = "restart"
 	}
 	return c

@@ -47,9 +47,25 @@ type Service struct {
 	Commanded  bool           `json:"commanded,omitempty"`  // what is wanted was commanded, and is recorded nowhere
 	Owed       bool           `json:"owed,omitempty"`       // as in core.Wants
 	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
-	Outdated   *Outdated      `json:"outdated,omitempty"`
+	Started    Started        `json:"started,omitzero"`
 	Told       Told           `json:"told,omitzero"`
 	Machine    machine.State  `json:"machine"`
+}
+
+// Started is the part of a definition that a run was started with: service.Start. A
+// successor compares it with the definition in force, as OUTDATED.md says.
+type Started struct {
+	Run  uint64 `json:"run,omitempty"` // of another run nothing is known
+	With []byte `json:"with,omitempty"`
+}
+
+// Older says which fields of the definition in force, which act at the start, are others
+// than the run was started with; "": none.
+func (s Started) Older(run uint64, force service.Start) string {
+	if run == 0 || s.Run != run {
+		return ""
+	}
+	return force.Differs(service.Start(s.With))
 }
 
 // Told is what hooks and readers of events were told of a service's verdict.
@@ -144,9 +160,6 @@ func (s Service) encode() []byte {
 			&state.Text, &state.Reason, &state.Cause, &state.Blocked, &state.NotReady, &state.StopReason, &state.LastWords,
 		} {
 			*t = cut(*t, text/8)
-		}
-		if s.Outdated != nil {
-			s.Outdated = &Outdated{s.Outdated.Run, s.Outdated.From, cut(s.Outdated.Why, text/8)}
 		}
 		state.Starts = state.Starts[max(0, len(state.Starts)-text/32):]
 	}

@@ -40,7 +40,7 @@ func (s *Backend) Plan(name string, to *service.Definition) control.Change {
 	if u == nil {
 		return control.Change{Service: name, Action: "add", Why: "its definition is new"}
 	}
-	c := registry.PlanUpdate(name, u.Definition, to, u.Active())
+	c := registry.PlanUpdate(name, u.Definition, to, u.Restarts(to))
 	if u.Wanted && u.State.EndedBadly() {
 		c.Action, c.Why = "start", cmp.Or(c.Why, "its definition changed")+"; it is "+u.Condition()
 	}

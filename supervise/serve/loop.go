@@ -13,6 +13,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/remember"
 	"rlminit/supervise/verdict"
 )
 
@@ -58,7 +59,8 @@ type View struct {
 	State   machine.State
 	At      int64 // when it was read, on the boot clock
 	Desired service.Intent
-	Wanted  bool   // it is to run, after a stop that has yet to begin too
+	Wanted  bool // it is to run, after a stop that has yet to begin too
+	Started remember.Started
 	Older   string // why its process is older than its definition; "" if it is not
 	Left    string // of a set that a command is for: why the command leaves it as it is
 	Verdict verdict.Verdict
@@ -74,6 +76,15 @@ type View struct {
 }
 
 func (v *View) policy() machine.Policy { return machine.PolicyOf(v.Definition) }
+
+// Restarts says why the process that runs has to be started again for another definition
+// to hold; "": it has not, or nothing runs.
+func (v *View) Restarts(to *service.Definition) string {
+	if !v.Active() {
+		return ""
+	}
+	return v.Started.Older(v.State.ID, service.StartOf(to))
+}
 
 // Active tells whether a process of it may exist, or is about to.
 func (v *View) Active() bool { return core.Active(&v.State) }

@@ -149,7 +149,7 @@ func (s *Revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err err
 	}
 	d, faults := cfg.DeclaredDefinition(of, w.Node, plan.Keys)
 	if u := s.named(name); u != nil {
-		restarts, _ = service.NeedsRestart(u.Definition, d)
+		restarts = u.Restarts(d) != ""
 	}
 	return restarts, faults.Err()
 }
