@@ -144,8 +144,8 @@ func TestStoppedBeforeAllIsRestarted(t *testing.T) {
 	}
 }
 
-// What a rolling start has recorded as wanted, and has not come to when the
-// supervisor is killed, is started by the next one.
+// A rolling start records a member as it comes to it: the members that it has not come to
+// when the supervisor is killed stay stopped.
 func TestRollingStartWithASupervisorThatIsKilled(t *testing.T) {
 	p := newPlace(t, trio)
 	p.bootAll()
@@ -158,11 +158,14 @@ func TestRollingStartWithASupervisorThatIsKilled(t *testing.T) {
 	p.kill()
 	p.supervise()
 	p.bootAll()
-	for _, name := range []string{"one", "two", "zed"} {
-		p.await(name, "running")
-	}
 	if state, _ := p.awaitEnd(begun.ID); state != "interrupted" {
 		t.Errorf("it is %s", state)
+	}
+	p.await("one", "running")
+	for _, name := range []string{"two", "zed"} {
+		if state, _ := p.state(name); state != "stopped" || p.recordedAs(name) != service.Stopped {
+			t.Errorf("%s is %s, and recorded as %s", name, state, p.recordedAs(name))
+		}
 	}
 }
 
@@ -213,7 +216,7 @@ func TestRollingThatCannotBegin(t *testing.T) {
 	p.await("zed", "running")
 	stop := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}})
 	p.awaitEnd(stop.ID)
-	_, err := p.now.backend.BeginOperation(t.Context(), control.BeginOperation{Verb: "restart", Names: []string{"*"}, Rolling: 1}, control.Actor{})
+	_, err := p.now.backend.BeginOperation(t.Context(), control.BeginOperation{Verb: "restart", Names: []string{"one", "two", "zed"}, Rolling: 1}, control.Actor{})
 	var problem *control.Problem
 	if !errors.As(err, &problem) || problem.ExitCode != control.ExitUnhealthy || !strings.Contains(problem.Detail, "stopped at two: it is stopped") {
 		t.Errorf("refused with %v", err)
@@ -221,7 +224,7 @@ func TestRollingThatCannotBegin(t *testing.T) {
 	if state, _ := p.state("two"); state != "stopped" || p.recordedAs("two") != service.Stopped || p.spawned("one") != 1 {
 		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
 	}
-	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"*"}, Rolling: 2})
+	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one", "two", "zed"}, Rolling: 2})
 	if state, members := p.awaitEnd(begun.ID); state != "done" {
 		t.Errorf("with one that may be: %s, %v", state, members)
 	}
@@ -266,9 +269,10 @@ func TestStoppedBeforeASupervisorThatIsKilled(t *testing.T) {
 	p.bootAll()
 	p.awaitEnd(begun.ID)
 	p.await("one", "running")
-	p.await("above", "running")
-	if state, _ := p.state("two"); state != "stopped" {
-		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
+	for _, name := range []string{"two", "above"} { // the start had not come to above
+		if state, _ := p.state(name); state != "stopped" {
+			t.Errorf("%s is %s, and recorded as %s", name, state, p.recordedAs(name))
+		}
 	}
 }
 
@@ -482,12 +486,14 @@ func TestWhatGoesAlongWithWhatSomebodyStopped(t *testing.T) {
 		begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "above"}, Rolling: 1, SteadyMS: time.Hour.Milliseconds()})
 		p.await("one", "running")
 		p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"above"}}).ID)
-		if killed { // before it has ended, so that what is recorded is carried out
+		if killed { // before it has come to above, so that nothing of that is recorded
 			p.kill()
 			p.supervise()
 			p.bootAll()
 			p.await("one", "running")
-			p.await("two", "running")
+			if is := p.recordedAs("two"); is != service.Stopped {
+				t.Errorf("two is recorded as %s", is)
+			}
 			continue
 		}
 		p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one"}}).ID)
@@ -507,11 +513,11 @@ func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
 		begun = append(begun, p.begin(control.BeginOperation{Verb: "start", Names: names, Rolling: 1, SteadyMS: time.Hour.Milliseconds()}).ID)
 		p.await(names[0], "running")
 	}
-	for i, wanted := range []service.Intent{service.Running, service.Stopped} {
+	for i := range begun {
 		if _, err := p.now.backend.CancelOperation(begun[i]); err != nil {
 			t.Fatal(err)
 		}
-		if is := p.recordedAs("two"); is != wanted {
+		if is := p.recordedAs("two"); is != service.Stopped {
 			t.Errorf("with %d of them cancelled two is recorded as %s", i+1, is)
 		}
 	}
@@ -528,8 +534,12 @@ func TestWhatARollingStopDoesNotComeTo(t *testing.T) {
 	p.supervise()
 	p.bootAll()
 	for name, is := range map[string]service.Intent{"one": service.Stopped, "two": service.Running, "zed": service.Running} {
-		if got := p.recordedAs(name); got != is || p.unit(name).Desired != is {
-			t.Errorf("%s is recorded as %s, and is to be %s; want %s", name, got, p.unit(name).Desired, is)
+		recorded := is
+		if is == service.Running {
+			recorded = service.IntentNone // nobody has commanded it
+		}
+		if got := p.recordedAs(name); got != recorded || p.unit(name).Desired != is {
+			t.Errorf("%s is recorded as %q, and is to be %s; want %q and %s", name, got, p.unit(name).Desired, recorded, is)
 		}
 	}
 	for _, name := range []string{"two", "zed"} {
@@ -550,9 +560,11 @@ func TestStoppedForNowBeforeASupervisorThatIsKilled(t *testing.T) {
 	p.kill()
 	p.supervise()
 	p.bootAll()
-	p.await("zed", "running")
-	if state, _ := p.state("two"); state != "stopped" {
-		t.Errorf("two is %s", state)
+	p.await("one", "running")
+	for _, name := range []string{"two", "zed"} {
+		if state, _ := p.state(name); state != "stopped" {
+			t.Errorf("%s is %s", name, state)
+		}
 	}
 }
 
@@ -560,13 +572,17 @@ func TestStoppedForNowBeforeASupervisorThatIsKilled(t *testing.T) {
 func TestStopsThatCannotBeRecorded(t *testing.T) {
 	p := running(t, trio, "one", "two")
 	p.full.Store(true)
-	for name, rolling := range map[string]int{"one": 0, "two": 1} {
-		_, err := p.now.backend.BeginOperation(t.Context(), control.BeginOperation{Verb: "stop", Names: []string{name}, Rolling: rolling}, control.Actor{})
-		if err == nil || !strings.Contains(err.Error(), "as with --runtime") {
-			t.Errorf("%s: %v", name, err)
-		}
-		p.await(name, "stopped")
+	_, err := p.now.backend.BeginOperation(t.Context(), control.BeginOperation{Verb: "stop", Names: []string{"one"}}, control.Actor{})
+	if err == nil || !strings.Contains(err.Error(), "as with --runtime") {
+		t.Errorf("one: %v", err)
 	}
+	p.await("one", "stopped")
+	// A rolling one records each member as it comes to it, and says so at its end.
+	begun := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}, Rolling: 1})
+	if state, members := p.awaitEnd(begun.ID); state != "failed" {
+		t.Errorf("two: %s, %v", state, members)
+	}
+	p.await("two", "stopped")
 	p.full.Store(false)
 }
 
