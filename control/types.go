@@ -249,6 +249,7 @@ type Profile struct {
 	Environment map[string]string `json:"environment"`
 	Reason      *string           `json:"reason"`
 	UID         *uint32           `json:"uid"` // of its own user; null: it has none, or none yet
+	Outdated    bool              `json:"outdated"` // its gateway runs with older values
 }
 
 // CreateProfile is the body of POST /v1/profiles.
@@ -262,6 +263,7 @@ type CreateProfile struct {
 	Port        int               `json:"port,omitempty"`
 	PortAny     bool              `json:"port_any,omitempty"` // it need not be in gateway.ports
 	ExistOK     bool              `json:"exist_ok,omitempty"`
+	Restart     bool              `json:"restart,omitempty"` // with exist_ok: what runs with older values
 	Clone       string            `json:"clone,omitempty"`   // the profile whose files it begins with
 	Restore     string            `json:"restore,omitempty"` // an entry of the trash, or the profile of which it is the newest
 	Claimed     bool              `json:"claimed,omitempty"` // only if its gateway runs only under a deadline
@@ -290,6 +292,7 @@ type ReplaceProfile struct {
 	ID   *string `json:"id,omitempty"`   // of the profile that it was made for; null: whichever has the name
 	// Claimed: only if its gateway runs only under a deadline, as it is and as it is to be.
 	Claimed bool `json:"claimed,omitempty"`
+	Restart bool `json:"restart,omitempty"` // what runs with the text before
 }
 
 // RenameProfile is the body of POST /v1/profiles/{name}/rename.
@@ -324,7 +327,8 @@ type Repaired struct {
 // the variable.
 type SetProfile struct {
 	Environment map[string]*string `json:"environment"`
-	Wait        *Wait              `json:"wait,omitempty"` // for its gateway, if that is to run
+	Restart     bool               `json:"restart,omitempty"` // what runs with older values
+	Wait        *Wait              `json:"wait,omitempty"`    // with Restart: for its gateway, if that is to run
 }
 
 // SetProfiles is the body of POST /v1/set: what some profiles are to have from their next

@@ -48,7 +48,7 @@ func TestBashCompletion(t *testing.T) {
 		// What takes one of a few words is offered them, and files are offered only to
 		// what takes some.
 		"rlminit logs --level ":      "trace|debug|info|warn|error|fatal",
-		"rlminit health --level ":    "alive|ready",
+		"rlminit health --level ":    "alive|well|ready",
 		"rlminit events --type sess": "session_created|session_ended|session_extended",
 		"rlminit stop --state f":     "failed",
 		"rlminit run --profile b":    "bob",

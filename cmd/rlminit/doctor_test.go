@@ -15,7 +15,7 @@ import (
 func TestDoctor(t *testing.T) {
 	home := t.TempDir()
 	failed := bob()
-	failed.Desired, failed.State = "running", "failed"
+	failed.Desired, failed.State, failed.Verdict = "running", "failed", "ill"
 	for name, c := range map[string]struct {
 		services []control.Service
 		state    string

@@ -275,6 +275,7 @@ func (o *operation) tell(t *terminal, name string, outcome control.Outcome, took
 		line += "; " + done + " along with it: " + printable(strings.Join(outcome.Along, ", "))
 	}
 	t.printf("%s%s\n", line, noteOf(outcome))
+	tellOutdated(t, shortName(outcome.Service), outcome.Service.Outdated)
 	return 0
 }
 

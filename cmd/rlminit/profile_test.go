@@ -97,7 +97,8 @@ environment:
     "TOKEN": "a b"
   },
   "reason": null,
-  "uid": null
+  "uid": null,
+  "outdated": false
 }
 `},
 	})
@@ -109,7 +110,8 @@ environment:
 
 func TestProfileSet(t *testing.T) {
 	tell(t, map[string]any{"PATCH /v1/profiles/alice": aliceProfile()}, []story{
-		{args: []string{"profile", "set", "alice", "A=1", "--env", "B=2", "--unset", "C"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1","B":"2","C":null},"wait":{}}`}, out: "alice: running\n"},
+		{args: []string{"profile", "set", "alice", "A=1", "--env", "B=2", "--unset", "C"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1","B":"2","C":null}}`}, out: "alice: running\n"},
+		{args: []string{"profile", "set", "alice", "A=1", "--restart"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1"},"restart":true,"wait":{}}`}, out: "alice: running\n"},
 		{args: []string{"profile", "set", "alice", "A=1", "--no-wait"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1"}}`}, out: "alice: running\n"},
 		{args: []string{"profile", "set", "alice"}, code: 2, err: "rlminit: KEY=VALUE or --unset KEY is missing; see rlminit help profile set\n", asks: []string{}},
 		{args: []string{"profile", "set", "alice", "A=1", "--unset", "A"}, code: 2, err: "rlminit: A is both set and unset; see rlminit help profile set\n", asks: []string{}},

@@ -57,6 +57,7 @@ func (c *creation) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
 	f.IntVar(&c.body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
 	f.BoolVar(&c.body.PortAny, "port-any", false, "allow a --port outside of gateway.ports")
+	f.BoolVar(&c.body.Restart, "restart", false, "with --exist-ok: restart a gateway that runs with older values")
 	f.BoolVar(&c.body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --kind, --command, --env and --secret say")
 }
 

@@ -14,28 +14,31 @@ import (
 )
 
 func profileEditVerb(t *terminal) *cobra.Command {
+	restart := false
 	cmd := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "edit a profile's profile.yaml, and take it up",
 		Long: `Opens a copy of the profile's profile.yaml in $VISUAL, $EDITOR or vi. Below the
 text stands, as comments, what the kind of its gateway says of each key; these
 lines are not kept. When the editor exits with 0 and has changed the text, the
-text is checked, replaces the old one and is in force; a running gateway is
-restarted if it must be. If the text has a fault, if somebody else has changed
-the file meanwhile, or if the profile was renamed or deleted and another one has
-its name, nothing changes: the text is kept in a file, which is named. If the
-editor fails, its text is ignored.`,
+text is checked, replaces the old one and is in force. A running gateway goes on
+with its old values until it is restarted: with --restart it is, if it must be;
+else the last line names the command. If the text has a fault, if somebody else
+has changed the file meanwhile, or if the profile was renamed or deleted and
+another one has its name, nothing changes: the text is kept in a file, which is
+named. If the editor fails, its text is ignored.`,
 		Example:           `  EDITOR=nano rlminit profile edit alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			return editProfile(cmd.Context(), t, client, args[0])
+			return editProfile(cmd.Context(), t, client, args[0], restart)
 		}),
 	}
+	cmd.Flags().BoolVar(&restart, "restart", false, "restart the gateway, if the change takes a restart")
 	return cmd
 }
 
-func editProfile(ctx context.Context, t *terminal, client *control.Client, name string) error {
+func editProfile(ctx context.Context, t *terminal, client *control.Client, name string, restart bool) error {
 	before, err := client.ProfileText(ctx, name)
 	if err != nil {
 		return err
@@ -65,13 +68,15 @@ func editProfile(ctx context.Context, t *terminal, client *control.Client, name 
 		t.printf("%s: nothing was changed\n", printable(name))
 		return nil
 	}
-	if _, err := client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: string(after), Base: &before.Text, ID: &before.ID}); err != nil {
+	profile, err := client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: string(after), Base: &before.Text, ID: &before.ID, Restart: restart})
+	if err != nil {
 		code := t.report(err)
 		t.complain("your text is kept in " + file)
 		return status(code)
 	}
 	forget()
 	t.printf("%s: changed\n", printable(name))
+	tellOutdated(t, name, profile.Outdated)
 	return nil
 }
 

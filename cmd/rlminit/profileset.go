@@ -31,15 +31,15 @@ func profileSetVerb(t *terminal) *cobra.Command {
 		Use:   "set NAME|PATTERN… [KEY=VALUE…]",
 		Short: "change variables and secrets of profiles",
 		Long: `Sets and removes variables in the environment of one profile or of many, and
-gives them secrets. Of one NAME alone: if that changes anything, a running
-gateway is restarted, and the command waits until it runs again. A stopped
-gateway stays stopped.
+gives them secrets. A running gateway goes on with its old values: status shows
+it as outdated, and the last line names it with the command that restarts it.
+With --restart it is restarted, and the command waits until it runs again.
 
 Of several names, a PATTERN such as 'web-*', or --kind: all of them have the new
 values or, if one of them cannot, none. They are a revision, which rlminit
-rollback takes back. What runs goes on with its old values, and status shows it
-as outdated. With --restart it is restarted at once; with --rolling the next
-only while fewer than N of them are out of service. That stops with 8 at the
+rollback takes back. With --restart all that run with older values are restarted
+at once; with --rolling the next only while fewer than N of them are out of
+service. That stops with 8 at the
 first that does not get ready, and names who has which values. Repeated, the
 command goes on with those that are still outdated; without KEY=VALUE it only
 does that. --dry-run shows what would change.
@@ -94,10 +94,8 @@ func (s *setting) run(cmd *cobra.Command, t *terminal, args []string) error {
 		return misused(cmd, "--rolling takes a number above 0")
 	case empty && !asked:
 		return misused(cmd, "KEY=VALUE or --unset KEY is missing")
-	case one && len(secrets) == 0 && !asked && !s.dryRun:
+	case one && !empty && len(secrets) == 0 && s.rolling == 0 && !s.dryRun:
 		return s.one(cmd.Context(), t, names[0], change)
-	case one && !asked:
-		s.restart = !s.dryRun
 	}
 	return s.many(cmd.Context(), t, control.SetProfiles{
 		Names: once(names), Kind: s.kind, Environment: change, Secrets: secrets, DryRun: s.dryRun,
@@ -137,11 +135,11 @@ func (s *setting) changes(cmd *cobra.Command, given []string) (map[string]*strin
 	return change, nil
 }
 
-// one changes one profile, whose gateway is restarted.
+// one changes one profile.
 func (s *setting) one(ctx context.Context, t *terminal, name string, change map[string]*string) error {
 	client := t.open()
-	ask := control.SetProfile{Environment: change}
-	if !s.noWait {
+	ask := control.SetProfile{Environment: change, Restart: s.restart}
+	if s.restart && !s.noWait {
 		ask.Wait = &control.Wait{TimeoutMS: milliseconds(s.timeout)}
 	}
 	ctx, cancel := within(ctx, s.timeout, grace)
@@ -150,7 +148,18 @@ func (s *setting) one(ctx context.Context, t *terminal, name string, change map[
 	if err != nil {
 		return err
 	}
-	return answer(t, profile, func() { t.printf("%s: %s\n", printable(profile.Name), printable(profile.State)) })
+	return answer(t, profile, func() {
+		t.printf("%s: %s\n", printable(profile.Name), printable(profile.State))
+		tellOutdated(t, profile.Name, profile.Outdated)
+	})
+}
+
+// tellOutdated says that a gateway runs with the values before, and which command changes
+// that.
+func tellOutdated(t *terminal, name string, outdated bool) {
+	if outdated {
+		t.printf("still with the old values, until restarted: %s; rlminit restart %[1]s\n", printable(name))
+	}
 }
 
 // many changes several, and follows the restart that was asked for.
@@ -179,7 +188,12 @@ func (s *setting) many(ctx context.Context, t *terminal, ask control.SetProfiles
 			t.printf("nothing to restart: all run with the values that they have\n")
 		}
 		if len(done.Outdated) > 0 {
-			t.printf("still with the old values, until restarted: %s\n", strings.Join(outdatedNames(done.Outdated), " "))
+			names := strings.Join(outdatedNames(done.Outdated), " ")
+			command := "rlminit restart " + names
+			if len(done.Outdated) > 5 {
+				command = "rlminit restart --state outdated"
+			}
+			t.printf("still with the old values, until restarted: %s; %s\n", names, command)
 		}
 		return nil
 	}

@@ -16,10 +16,10 @@ service that runs already is left as it is, without an error. For a oneshot it
 waits until the work is done. A service with a schedule, named in full, runs
 once, now; a set (a pattern, --all, --kind) runs no service that has a schedule
 or is disabled, and the last line names these. --failed means the services that
-are ill. The command ends with 1 at the first attempt that
-fails, and says why, and when it is tried again by itself. With several names
-the exit code is the highest of theirs. On a terminal it shows progress; ^C ends
-only the waiting, and prints the operation's id.`,
+are ill. The command ends with 1 at the first attempt that fails, and says why,
+and when it is tried again by itself. With several names the exit code is the
+highest of theirs. On a terminal it shows progress; ^C ends only the waiting,
+and prints the operation's id.`,
 		Example: `  rlminit start alice
   rlminit start alice bob --timeout 30s
   rlminit start --failed`,

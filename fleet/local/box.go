@@ -153,7 +153,7 @@ func (b *Box) Prepare(ctx context.Context, name string, p agent.Profile) (made b
 	if err != nil || have.Text == text {
 		return made, err
 	}
-	_, err = b.Client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: text, Claimed: true})
+	_, err = b.Client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: text, Claimed: true, Restart: true})
 	return made, err
 }
 

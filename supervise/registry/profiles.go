@@ -147,7 +147,7 @@ func (r *Profiles) describe(p profiles.Profile) control.Profile {
 		view.Port = &p.Port
 	}
 	if st, ok := r.services.Status(p.Service()); ok {
-		view.Desired, view.State, view.Reason, view.UID = st.Desired, st.State, st.Reason, st.UID
+		view.Desired, view.State, view.Reason, view.UID, view.Outdated = st.Desired, st.State, st.Reason, st.UID, st.Outdated
 	}
 	return view
 }
@@ -219,8 +219,8 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	}
 	changed := changedSecrets(old, what.Secrets)
 	enrols := enrolment{cause: "profile created", made: made, before: before, actor: by.UID}
-	if !made { // secrets alone have nothing restarted
-		enrols.cause, enrols.later = "profile changed", len(what.Environment) == 0 && what.Kind == "" && what.Command == nil
+	if !made {
+		enrols.cause, enrols.later = "profile changed", !what.Restart
 	}
 	if err := r.enrolFor(enrols, p); err != nil {
 		return outcome, err
@@ -347,10 +347,10 @@ func (r *Profiles) Set(ctx context.Context, name string, what control.SetProfile
 		return view, problemOf(err)
 	}
 	store.Records.NoteChange(p.Name, slices.Collect(maps.Keys(what.Environment)), profiles.Actor(by))
-	if err := r.enrol(p, false, nil, by.UID); err != nil {
+	if err := r.changed(p, what.Restart, by); err != nil {
 		return view, err
 	}
-	if what.Wait != nil {
+	if what.Wait != nil && what.Restart {
 		if outcome := r.services.Await(ctx, p.Service(), true, what.Wait); outcome.Problem != nil {
 			return view, outcome.Problem
 		}
@@ -375,6 +375,12 @@ func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uin
 		how.cause = "profile created"
 	}
 	return r.enrolFor(how, p)
+}
+
+// changed brings a changed profile into force. What runs is restarted only if that is
+// asked for.
+func (r *Profiles) changed(p profiles.Profile, restart bool, by control.Actor) error {
+	return r.enrolFor(enrolment{cause: "profile changed", actor: by.UID, later: !restart}, p)
 }
 
 // enrolment is how a profile that was changed comes into force.
@@ -488,7 +494,7 @@ func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Act
 		return view, problemOf(err)
 	}
 	store.Records.NoteChange(next.Name, nil, profiles.Actor(by))
-	if err := r.enrol(next, false, nil, by.UID); err != nil {
+	if err := r.changed(next, what.Restart, by); err != nil {
 		return view, err
 	}
 	return r.describe(next), nil

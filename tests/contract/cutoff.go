@@ -163,7 +163,7 @@ func FileHelperStops(t *testing.T, start New) {
 	for i := range 10 {
 		name, moved := fmt.Sprint("made", i), fmt.Sprint("moved", i)
 		b.Must("profile", "create", name, "--stopped", "--env", "A=1")
-		b.Must("profile", "set", name, "B=2")
+		b.Must("profile", "set", name, "B=2", "--restart")
 		b.Must("profile", "rename", name, moved)
 		b.Must("profile", "clone", moved, name)
 		b.Must("profile", "delete", moved)

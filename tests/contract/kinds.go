@@ -194,7 +194,7 @@ func ManyAreSet(t *testing.T, start New) {
 		t.Errorf("it would do\n%s", out)
 	}
 	out := b.Must("profile", "set", "--kind", "web", "COLOUR=blue")
-	if !strings.Contains(out, "a b c d: changed by revision 1\n") || !strings.HasSuffix(out, "still with the old values, until restarted: a b c d\n") {
+	if !strings.Contains(out, "a b c d: changed by revision 1\n") || !strings.HasSuffix(out, "still with the old values, until restarted: a b c d; rlminit restart a b c d\n") {
 		t.Errorf("it says\n%s", out)
 	}
 	if got := outdated(); got != "a b c d" {

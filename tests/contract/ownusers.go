@@ -87,7 +87,7 @@ func ProfilesHaveUsers(t *testing.T, start New) {
 	}
 
 	b.Must("restart", "bob")
-	b.Must("profile", "set", "bob", "B=2")
+	b.Must("profile", "set", "bob", "B=2", "--restart")
 	owned(b, "bob", first+1)
 	old := b.Supervisor()
 	kill(b, "KILL", old.PID)

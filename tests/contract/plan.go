@@ -118,7 +118,7 @@ func PlanAndApply(t *testing.T, start New) {
 	}
 	b.Fails(17, "profiles were changed since", func() []string {
 		path, hash = planned(b, "version: 1\nprofiles: {alice: {}, bob: {}}\n")
-		b.Must("profile", "set", "bob", "A=b")
+		b.Must("profile", "set", "bob", "A=b", "--restart")
 		return apply("--approve", hash)
 	}()...)
 	b.Must("stop", "bob")
@@ -212,7 +212,7 @@ func RollbackIsRolledBack(t *testing.T, start New) {
 	if s := b.Await("gateway-zed", "running"); *s.Port != port || b.Shell(box.Service, "cat "+b.Home()+"/profiles/zed/notes") != "precious" {
 		t.Errorf("restored by hand: %s", box.Describe(s))
 	}
-	b.Must("profile", "set", "zed", "A=b")
+	b.Must("profile", "set", "zed", "A=b", "--restart")
 	if r := exits(b, 9, "rollback", "--steady", "0"); !strings.Contains(r.Out, "zed: changed, in the directory that is there, for what revision 5 deleted is no longer in the trash") {
 		t.Errorf("it says %s", r)
 	}
@@ -381,7 +381,7 @@ profiles:
 		done <- r
 	}()
 	restarted(b, "gateway-alice", before)
-	b.Must("profile", "set", "alice", "BY=hand")
+	b.Must("profile", "set", "alice", "BY=hand", "--restart")
 	r = <-done
 	if r.Code != 12 || !strings.Contains(r.Err, "A PERSON IS NEEDED") || !strings.Contains(r.Err, "alice: somebody has changed it since") || !strings.Contains(r.Err, "rolled back because of alice: somebody has changed it meanwhile") {
 		t.Errorf("commanded meanwhile: %s", r)

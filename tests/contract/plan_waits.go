@@ -52,7 +52,7 @@ func PlanWaits(t *testing.T, start New) {
 
 	b.Write(box.Service, file, strings.Replace(planOfTwo, "blue", "red", 1))
 	b.Must("plan", "-f", file, "--propose")
-	b.Must("profile", "set", "alice", "COLOUR=green")
+	b.Must("profile", "set", "alice", "COLOUR=green", "--restart")
 	now := waiting()
 	if len(now) != 1 || now[0].Current || !strings.Contains(now[0].Why, "was applied since") && !strings.Contains(now[0].Why, "were changed since") {
 		t.Fatalf("its base has changed: %+v", now)

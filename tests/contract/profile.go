@@ -72,7 +72,7 @@ rlminit profile rename alice zoe && rlminit profile create alice >&2
 echo 'environment: {MINE: "1"}' >"$1"
 END
 chmod +x `+editor)
-	r := b.As(box.Service, "sh", "-c", "EDITOR="+editor+" rlminit profile edit alice")
+	r := b.As(box.Service, "sh", "-c", "EDITOR="+editor+" rlminit profile edit --restart alice")
 	if r.Code != 17 || !strings.Contains(r.Err, "alice is another profile by now") || !strings.Contains(r.Err, "your text is kept in ") {
 		t.Errorf("edited: %s", r)
 	}
@@ -129,7 +129,7 @@ func ProfileLifecycle(t *testing.T, start New) {
 		t.Errorf("profile list: %v %+v", err, list)
 	}
 	b.Must("profile", "show", "alice")
-	b.Must("profile", "set", "gateway-carol", "A=b")
+	b.Must("profile", "set", "gateway-carol", "A=b", "--restart")
 	if out := b.Must("profile", "show", "gateway-carol"); !strings.Contains(out, "name:     carol\n") || !strings.Contains(out, "A=b") {
 		t.Errorf("by the name of its service: %s", out)
 	}
@@ -289,7 +289,7 @@ func ProfileEnvironment(t *testing.T, start New) {
 			t.Errorf("%s=%s passed", k, v)
 		}
 	}
-	b.Must("profile", "set", "alice", "--env", "TOKEN=new")
+	b.Must("profile", "set", "alice", "--env", "TOKEN=new", "--restart")
 	s = restarted(b, "gateway-alice", *s.PID)
 	if now := b.Call(*s.Port, "/self"); !strings.Contains(now, "TOKEN=new") {
 		t.Error("profile set was not taken up")
@@ -314,9 +314,9 @@ gateway:
   ready: {notify: true}
 `})
 	b.Must("profile", "create", "alice")
-	b.Must("profile", "set", "alice", "CALM=1")
-	b.Fails(1, "went boom", "profile", "set", "alice", "BOOM=1")
-	b.Must("profile", "set", "alice", "--unset", "BOOM")
+	b.Must("profile", "set", "alice", "CALM=1", "--restart")
+	b.Fails(1, "went boom", "profile", "set", "alice", "BOOM=1", "--restart")
+	b.Must("profile", "set", "alice", "--unset", "BOOM", "--restart")
 	b.Fails(1, "went boom", "profile", "create", "bob", "--env", "BOOM=1")
 }
 
@@ -345,10 +345,10 @@ gateway:
 		t.Errorf("%q: %s", args, last)
 	}
 	says("alice", "profile", "set", "alice")
-	b.Must("profile", "set", "alice", "--unset", "BOOM")
+	b.Must("profile", "set", "alice", "--unset", "BOOM", "--restart")
 	b.Await("gateway-alice", "running")
 	says("bob", "profile", "create", "bob", "--env")
-	b.Must("profile", "set", "bob", "BOOM=")
+	b.Must("profile", "set", "bob", "BOOM=", "--restart")
 	b.Await("gateway-bob", "running")
 }
 

@@ -63,7 +63,7 @@ func StoppedProfilesRest(t *testing.T, start New) {
 
 	// Asked for by name, by a pattern, and by what requires it.
 	b.Must("logs", "gina", "-n", "5")
-	b.Must("profile", "set", "bob", "--env", "NAME=bobby")
+	b.Must("profile", "set", "bob", "--env", "NAME=bobby", "--restart")
 	b.Must("start", "b*", "--timeout", "20s")
 	if out := b.Must("exec", "--profile", "bob", "--", "sh", "-c", "echo $NAME"); strings.TrimSpace(out) != "bobby" {
 		t.Errorf("bob is %q", out)

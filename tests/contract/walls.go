@@ -364,7 +364,7 @@ gateway:
 	b.Shell(box.Service, "rm "+b.Home()+"/given")
 	logged(b, "alice", "out 1")
 	logged(b, "alice", "out through")
-	b.Must("profile", "set", "alice", "--env", "OTHER=x")
+	b.Must("profile", "set", "alice", "--env", "OTHER=x", "--restart")
 	b.Must("restart", "alice")
 	b.Run("run", "--profile", "alice", "--", "true")
 	for _, args := range [][]string{

@@ -94,7 +94,7 @@ func TestPlanIsApproved(t *testing.T) {
 
 	// While somebody reads the next plan, what it starts from changes.
 	b.to("/plans/" + s.propose("huge"))
-	s.Must("profile", "set", "alice", "MODEL=small")
+	s.Must("profile", "set", "alice", "MODEL=small", "--restart")
 	b.run(`document.querySelector("form[action$=approve] button").click()`)
 	b.awaitTrue(`document.querySelector("[role=alert]")?.textContent.includes("It was not applied")`)
 	t.Log(b.text(`document.querySelector("[role=alert]").textContent`))

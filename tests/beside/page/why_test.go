@@ -75,7 +75,7 @@ func TestPlanThatCannotBeApproved(t *testing.T) {
 	}
 	b := s.enter(t)
 	b.shows("/plans/"+hash, "Approve and apply", "Withdraw it")
-	s.Must("profile", "set", "alice", "MODEL=other")
+	s.Must("profile", "set", "alice", "MODEL=other", "--restart")
 	b.shows("/plans/"+hash, "It cannot be approved", "Withdraw it", "not:Approve and apply")
 	b.quiet()
 }
