@@ -105,10 +105,13 @@ func (t Trash) Purge(ctx context.Context, entry string, needed bool) (Purged, er
 
 // DeleteProfile stops a profile's gateway and moves its directory to the
 // trash, or removes it.
-func (c *Client) DeleteProfile(ctx context.Context, name string, purge bool) (Deleted, error) {
+func (c *Client) DeleteProfile(ctx context.Context, name string, how Deletion) (Deleted, error) {
 	query := url.Values{}
-	if purge {
+	if how.Purge {
 		query.Set("purge", "true")
+	}
+	if how.ForgetSecrets {
+		query.Set("forget_secrets", "true")
 	}
 	return ask[Deleted](ctx, c, request{
 		method: http.MethodDelete, path: "/v1/profiles/" + segment(name), query: query, what: "the deletion of " + name,

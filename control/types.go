@@ -281,6 +281,8 @@ type ProfileText struct {
 	ID   string `json:"id"`   // of the profile: another one that has its name later has another
 	Kind string `json:"kind"` // of its gateway
 	Says string `json:"says"` // what the kind says of the keys that the file may have; "": there is no such kind
+
+	Secrets []string `json:"secrets,omitempty"` // the names of the profile's secrets
 }
 
 // ReplaceProfile is the body of POST /v1/profiles/{name}/replace: a profile.yaml.
@@ -462,6 +464,15 @@ type Deleted struct {
 	LogLeft string `json:"log_left"` // the log that purge had to leave, behind a link; "": none
 
 	Left []string `json:"left,omitempty"` // what purge could not remove of a profile that is gone
+
+	Secrets   []string `json:"secrets,omitempty"`           // names of those that are kept until a purge
+	Forgotten []string `json:"forgotten_secrets,omitempty"` // and of those that were removed
+}
+
+// Deletion says how a profile is deleted.
+type Deletion struct {
+	Purge         bool // its directory and its log are removed
+	ForgetSecrets bool // so are its secrets, everywhere
 }
 
 // Purged is the answer of DELETE /v1/trash/{entry}.

@@ -100,7 +100,7 @@ type Profiles interface {
 	Create(ctx context.Context, what control.CreateProfile, by control.Actor) (control.Outcome, error)
 	Import(ctx context.Context, what control.ImportProfile, archive io.Reader, by control.Actor) (control.Outcome, error)
 	Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (control.Profile, error)
-	Delete(ctx context.Context, name string, purge bool, by control.Actor) (control.Deleted, error)
+	Delete(ctx context.Context, name string, how control.Deletion, by control.Actor) (control.Deleted, error)
 	Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (control.Outcome, error)
 	Trash() ([]control.Trashed, error)
 	// Purge removes an entry of the trash; needed: also one that a rollback takes.
@@ -200,10 +200,11 @@ func (s *Server) addProfiles(profiles Profiles) {
 	}))
 	s.Handle("DELETE /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
 		purge, err := askedFor(r, "purge")
-		if err != nil {
+		forget, err2 := askedFor(r, "forget_secrets")
+		if err := cmp.Or(err, err2); err != nil {
 			return nil, err
 		}
-		return profiles.Delete(r.Context(), r.PathValue("name"), purge, By(r))
+		return profiles.Delete(r.Context(), r.PathValue("name"), control.Deletion{Purge: purge, ForgetSecrets: forget}, By(r))
 	})
 	s.Handle("POST /v1/profiles/{name}/rename", MayCommand, WithBody(func(r *http.Request, body control.RenameProfile) (any, error) {
 		return profiles.Rename(r.Context(), r.PathValue("name"), body, By(r))

@@ -257,7 +257,7 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 	how := c.how(k, operation, false)
 	how.Create = f.is == nil && k.From == ""
 	if f.trashed {
-		if err := c.r.box.Restore(k.Name, k.From, k.After.Secrets); err != nil {
+		if err := c.r.box.Restore(k.Name, k.From, k.After.Secrets, c.begun.UID); err != nil {
 			return false, fmt.Errorf("cannot take it out of the trash: %w", err)
 		}
 	}
@@ -424,7 +424,7 @@ func (c *carrier) putBackFrom(ctx context.Context, k Kept, f finding, how Put) e
 	case k.Before == nil:
 		return c.r.box.Discard(ctx, k.Name, k.Trash, how)
 	case f.is == nil:
-		if err := c.r.box.Restore(k.Name, k.Trash, k.Before.Secrets); err != nil {
+		if err := c.r.box.Restore(k.Name, k.Trash, k.Before.Secrets, c.begun.UID); err != nil {
 			return fmt.Errorf("cannot take it out of the trash: %w", err)
 		}
 	}
