@@ -118,6 +118,16 @@ func (c *Client) DeleteProfile(ctx context.Context, name string, how Deletion) (
 	})
 }
 
+// Secrets returns a profile's secrets, without their values.
+func (c *Client) Secrets(ctx context.Context, profile string) ([]Secret, error) {
+	return list[Secret](ctx, c, "/v1/profiles/"+segment(profile)+"/secrets", "the secrets of "+profile)
+}
+
+// ForgetSecrets removes secrets of a profile wherever they are kept.
+func (c *Client) ForgetSecrets(ctx context.Context, profile string, names []string) (ForgottenSecrets, error) {
+	return ask[ForgottenSecrets](ctx, c, post("/v1/profiles/"+segment(profile)+"/secrets/forget", ForgetSecrets{names}, "the removal of secrets of "+profile))
+}
+
 // Environment returns how a command of a profile is run; with "" for the name,
 // how one that belongs to no profile is.
 func (c *Client) Environment(ctx context.Context, profile string) (Environment, error) {

@@ -338,6 +338,8 @@ type SetProfiles struct {
 	Secrets     map[string]string  `json:"secrets,omitempty"`     // beside those that they have; shown nowhere
 	DryRun      bool               `json:"dry_run,omitempty"`
 
+	OnlyPresent bool `json:"only_present,omitempty"` // a secret only for profiles that have it
+
 	Restart  bool  `json:"restart,omitempty"` // what runs with older values is started again
 	Rolling  int   `json:"rolling,omitempty"` // at most so many are out of service at once; 0: in one go
 	SteadyMS int64 `json:"steady_ms,omitempty"`
@@ -467,6 +469,29 @@ type Deleted struct {
 
 	Secrets   []string `json:"secrets,omitempty"`           // names of those that are kept until a purge
 	Forgotten []string `json:"forgotten_secrets,omitempty"` // and of those that were removed
+}
+
+// Secret is one of a profile's secrets, without its value.
+type Secret struct {
+	Name    string    `json:"name"`
+	Version int       `json:"version"` // of the profile's secrets, that brought its value
+	At      time.Time `json:"at"`      // since when it has that
+	UID     *uint32   `json:"uid"`     // of the caller who gave it; null: nobody knows
+	InUse   bool      `json:"in_use"`  // the gateway runs, and began with it
+}
+
+// ForgetSecrets is the body of POST /v1/profiles/{name}/secrets/forget.
+type ForgetSecrets struct {
+	Names []string `json:"names"`
+}
+
+// ForgottenSecrets is its answer.
+type ForgottenSecrets struct {
+	Profile   string   `json:"profile"`
+	Names     []string `json:"names"`
+	Own       bool     `json:"own"`       // the profile had one of them
+	Trash     []string `json:"trash"`     // entries that had one
+	Revisions []int    `json:"revisions"` // and revisions
 }
 
 // Deletion says how a profile is deleted.

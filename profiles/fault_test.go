@@ -84,7 +84,9 @@ func (v *volume) nobodys() (left []string) {
 	for _, path := range append(found, buried...) {
 		name := strings.TrimPrefix(path, v.path(secrets.Home)+"/")
 		_, there := list[name]
-		said := slices.ContainsFunc(v.told, func(line string) bool { return strings.Contains(line, "secrets of a profile "+cmp.Or(profileOf(strings.TrimPrefix(name, secrets.Trashed(""))), name)+" are kept") })
+		said := slices.ContainsFunc(v.told, func(line string) bool {
+			return strings.Contains(line, "secrets of a profile "+cmp.Or(profileOf(strings.TrimPrefix(name, secrets.Trashed(""))), name)+" are kept")
+		})
 		if !there && !said && name != "orphan" && name+"/" != secrets.Trashed("") {
 			left = append(left, name)
 		}

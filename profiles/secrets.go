@@ -34,6 +34,48 @@ func (s *Store) Lost(restore string) []string {
 	return s.Secrets.Lost(t.Entry)
 }
 
+// ForgetSecrets removes secrets that are kept of a profile, its own and those in the trash,
+// and of one that is not there what was left of it. It tells where they were.
+func (s *Store) ForgetSecrets(name string, keys []string, by *uint32) (own bool, trash []string, err error) {
+	if err := checkForm(name); err != nil {
+		return false, nil, err
+	}
+	defer s.tree.names.lock(name)()
+	list, err := s.Trash.List()
+	if err != nil {
+		return false, nil, err
+	}
+	entries := []string{}
+	for _, t := range list {
+		if t.Profile == name {
+			entries = append(entries, t.Entry)
+		}
+	}
+	for _, stray := range s.Secrets.Strays([]string{name}, entries) {
+		if entry, is := strings.CutPrefix(stray, secrets.Trashed("")); is && profileOf(entry) == name {
+			entries = append(entries, entry)
+		}
+	}
+	for _, entry := range entries {
+		lost, err := s.Secrets.Lose(entry, keys...)
+		if err != nil {
+			return own, trash, err
+		}
+		if len(lost) > 0 {
+			trash = append(trash, entry)
+		}
+	}
+	has, err := s.Secrets.Of(name)
+	if err != nil {
+		return own, trash, err
+	}
+	for _, key := range keys {
+		delete(has, key)
+	}
+	own, err = s.Secrets.Save(name, has, by)
+	return own, trash, err
+}
+
 // refused is what cannot be a secret as a refusal; any other error stays what it is.
 func refused(err error) error {
 	var invalid secrets.Invalid

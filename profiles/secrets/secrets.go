@@ -127,7 +127,7 @@ func (s *Sets) Save(profile string, secrets map[string]string, by *uint32) (chan
 	if err != nil {
 		return false, err
 	}
-	since, at := s.Since(profile), time.Now().UTC().Truncate(time.Second)
+	since, at := s.Since(profile), time.Now().UTC()
 	for name := range since {
 		if _, stays := secrets[name]; !stays {
 			delete(since, name)

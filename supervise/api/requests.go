@@ -108,6 +108,9 @@ type Profiles interface {
 	// Repair puts right whose the files of a profile are.
 	Repair(name string, by control.Actor) (control.Repaired, error)
 	Text(name string) (control.ProfileText, error)
+	// Secrets tells of a profile's secrets, and ForgetSecrets removes some everywhere.
+	Secrets(name string) ([]control.Secret, error)
+	ForgetSecrets(name string, keys []string, by control.Actor) (control.ForgottenSecrets, error)
 	Edit(name string, what control.ReplaceProfile, by control.Actor) (control.Profile, error)
 }
 
@@ -215,6 +218,10 @@ func (s *Server) addProfiles(profiles Profiles) {
 	s.Handle("GET /v1/profiles/{name}/text", MayCommand, Named("name", profiles.Text))
 	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, WithBody(func(r *http.Request, body control.ReplaceProfile) (any, error) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
+	}))
+	s.Handle("GET /v1/profiles/{name}/secrets", MayCommand, Named("name", profiles.Secrets))
+	s.Handle("POST /v1/profiles/{name}/secrets/forget", MayCommand, WithBody(func(r *http.Request, body control.ForgetSecrets) (any, error) {
+		return profiles.ForgetSecrets(r.PathValue("name"), body.Names, By(r))
 	}))
 	s.Handle("GET /v1/trash", MaySee, func(*http.Request) (any, error) { return profiles.Trash() })
 	s.Handle("DELETE /v1/trash/{entry}", MayCommand, func(r *http.Request) (any, error) {

@@ -57,6 +57,10 @@ type Claims interface {
 	// Release has takeOut take away an entry that a revision has moved there, or says
 	// why it stays; needed: also one that a rollback takes.
 	Release(t control.Trashed, needed bool, takeOut func() error) error
+	// Forget removes secrets of a profile, all if keys is nil, from revisions, and tells
+	// which had them; ForgetGone those of profiles that are not there.
+	Forget(profile string, keys []string) (had []int, err error)
+	ForgetGone(there func(name string) bool)
 }
 
 // Employ tells of jobs, before the registry begins.
@@ -675,6 +679,9 @@ func (r *Profiles) Purge(entry string, needed bool, by control.Actor) (answer co
 	if left != "" {
 		answer.Left = []string{left}
 	}
+	if err == nil {
+		r.forgetGone(store)
+	}
 	return answer, problemOf(err)
 }
 
@@ -738,7 +745,11 @@ func (r *Profiles) remains(store *profiles.Store, name string, log <-chan struct
 		answer.Trash = where
 		entry := path.Base(where)
 		if how.ForgetSecrets {
-			if answer.Forgotten, err = store.Secrets.Lose(entry); err != nil {
+			answer.Forgotten, err = store.Secrets.Lose(entry)
+			if err == nil && r.claims != nil {
+				_, err = r.claims().Forget(name, nil)
+			}
+			if err != nil {
 				return answer, control.Failed("%s is deleted, but its secrets are not: %v; rlminit profile secret forget %s NAME removes one", name, err, name)
 			}
 		}
@@ -748,6 +759,7 @@ func (r *Profiles) remains(store *profiles.Store, name string, log <-chan struct
 	if where != "" {
 		answer.Left = append(answer.Left, where)
 	}
+	r.forgetGone(store)
 	at := logs.Dir("", name)
 	logged := store.Ours().Path(at)
 	err = store.Ours().RemoveAll(at)

@@ -29,6 +29,8 @@ type Content struct {
 	Text    []byte            `json:"text"`  // profile.yaml; null: there is none
 	State   service.Intent    `json:"state"` // IntentNone: whatever it is, stays
 	Secrets map[string]string `json:"secrets,omitempty"`
+
+	Forgotten []string `json:"forgotten,omitempty"` // secrets that it had, and that are kept no longer
 }
 
 // Box is what a revision changes. Its calls may take their time; all of them
@@ -198,4 +200,5 @@ type Kept struct {
 	Note   string   `json:"note"`  // what a person may want to know of its directory
 
 	Services []Touched `json:"services,omitempty"` // of the configuration
+	Secrets  []string  `json:"secrets,omitempty"`  // names of those that a rollback brings back
 }

@@ -114,6 +114,9 @@ func (c *carrier) carryOut(do []apply.Action) {
 			c.conclude(slices.Collect(maps.Keys(c.operations)), a.Reason)
 		case apply.RecordEnd:
 			c.record(apply.TypeEnded, apply.RecordedEnd{Revision: c.doc.Revision, Outcome: c.state.Outcome})
+			if c.state.Outcome == apply.RolledBack {
+				c.forgetUndone()
+			}
 		case apply.Act:
 			c.operate(a.Step, c.doc.Steps[a.Step].Action)
 			go c.act(a.Step, c.operations[a.Step], c.until[a.Step])

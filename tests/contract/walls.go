@@ -517,4 +517,39 @@ gateway:
 	if left := b.Shell(box.Root, "find "+kept+" -type f"); left != "" {
 		t.Errorf("what is left is %q", left)
 	}
+	secretsAreForgotten(b)
+}
+
+// secretsAreForgotten: rollback names the secret that it brings back, one that was forgotten
+// is in no file and no rollback brings it back, and a purge leaves none in revisions.
+func secretsAreForgotten(b *box.Box) {
+	b.Helper()
+	set := func(value string) {
+		b.Helper()
+		b.Write(box.Service, b.Home()+"/given", value)
+		b.Must("profile", "set", "f1", "--secret", "TOK="+b.Home()+"/given")
+	}
+	b.Must("profile", "create", "f1", "--stopped")
+	set("old-value-1")
+	set("old-value-2")
+	if r := b.Run("rollback", "--steady", "0"); r.Code != 9 || !strings.Contains(r.Out+r.Err, "secrets brought back: TOK") {
+		b.Errorf("rollback: %s", r)
+	}
+	if out := b.Must("profile", "secret", "list", "f1"); !strings.Contains(out, "TOK") || strings.Contains(out, "old-value") {
+		b.Errorf("list: %s", out)
+	}
+	found := func() string {
+		return b.Shell(box.Root, "rm -f "+b.Home()+"/given; grep -rl old-value "+b.Home()+" || true")
+	}
+	b.Must("profile", "secret", "forget", "f1", "TOK")
+	if left := found(); left != "" {
+		b.Errorf("a forgotten secret is in %s", left)
+	}
+	b.Fails(17, "forgotten on purpose: TOK", "rollback", "0", "--allow-delete")
+	set("old-value-3")
+	b.Must("profile", "delete", "f1", "--purge")
+	if left := found(); left != "" {
+		b.Errorf("a purged secret is in %s", left)
+	}
+	b.Fails(4, "no such secret", "profile", "secret", "forget", "f1", "TOK")
 }
