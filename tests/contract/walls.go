@@ -545,7 +545,7 @@ func secretsAreForgotten(b *box.Box) {
 	if left := found(); left != "" {
 		b.Errorf("a forgotten secret is in %s", left)
 	}
-	b.Fails(17, "forgotten on purpose: TOK", "rollback", "0", "--allow-delete")
+	b.Fails(17, "forgotten on purpose: TOK", "rollback", "2")
 	set("old-value-3")
 	b.Must("profile", "delete", "f1", "--purge")
 	if left := found(); left != "" {
