@@ -105,14 +105,27 @@ func (t Trash) Purge(ctx context.Context, entry string, needed bool) (Purged, er
 
 // DeleteProfile stops a profile's gateway and moves its directory to the
 // trash, or removes it.
-func (c *Client) DeleteProfile(ctx context.Context, name string, purge bool) (Deleted, error) {
+func (c *Client) DeleteProfile(ctx context.Context, name string, how Deletion) (Deleted, error) {
 	query := url.Values{}
-	if purge {
+	if how.Purge {
 		query.Set("purge", "true")
+	}
+	if how.ForgetSecrets {
+		query.Set("forget_secrets", "true")
 	}
 	return ask[Deleted](ctx, c, request{
 		method: http.MethodDelete, path: "/v1/profiles/" + segment(name), query: query, what: "the deletion of " + name,
 	})
+}
+
+// Secrets returns a profile's secrets, without their values.
+func (c *Client) Secrets(ctx context.Context, profile string) ([]Secret, error) {
+	return list[Secret](ctx, c, "/v1/profiles/"+segment(profile)+"/secrets", "the secrets of "+profile)
+}
+
+// ForgetSecrets removes secrets of a profile wherever they are kept.
+func (c *Client) ForgetSecrets(ctx context.Context, profile string, names []string) (ForgottenSecrets, error) {
+	return ask[ForgottenSecrets](ctx, c, post("/v1/profiles/"+segment(profile)+"/secrets/forget", ForgetSecrets{names}, "the removal of secrets of "+profile))
 }
 
 // Environment returns how a command of a profile is run; with "" for the name,

@@ -59,7 +59,8 @@ type ApplyRequest struct {
 type RollbackRequest struct {
 	Revision    *int   `json:"revision"` // how it was after that one; null: before the last
 	AllowDelete bool   `json:"allow_delete,omitempty"`
-	DryRun      bool   `json:"dry_run,omitempty"` // begin nothing, and answer with its plan
+	DryRun      bool   `json:"dry_run,omitempty"`      // begin nothing, and answer with its plan
+	KeepSecrets bool   `json:"keep_secrets,omitempty"` // secrets stay as they are
 	By          string `json:"by,omitempty"`
 	Request     string `json:"request"`
 	Gating
@@ -93,6 +94,8 @@ type RevisionStep struct {
 	State  string `json:"state"` // waiting, begun, passed, undone, stuck
 	Reason string `json:"reason"`
 	Note   string `json:"note,omitempty"` // where its directory comes from, or is in the trash, when it has passed
+
+	Secrets []string `json:"secrets,omitempty"` // names of those that a rollback brings back
 }
 
 // The states of a Revision.

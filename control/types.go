@@ -283,6 +283,8 @@ type ProfileText struct {
 	ID   string `json:"id"`   // of the profile: another one that has its name later has another
 	Kind string `json:"kind"` // of its gateway
 	Says string `json:"says"` // what the kind says of the keys that the file may have; "": there is no such kind
+
+	Secrets []string `json:"secrets,omitempty"` // the names of the profile's secrets
 }
 
 // ReplaceProfile is the body of POST /v1/profiles/{name}/replace: a profile.yaml.
@@ -339,6 +341,8 @@ type SetProfiles struct {
 	Environment map[string]*string `json:"environment,omitempty"` // a null value removes the variable
 	Secrets     map[string]string  `json:"secrets,omitempty"`     // beside those that they have; shown nowhere
 	DryRun      bool               `json:"dry_run,omitempty"`
+
+	OnlyPresent bool `json:"only_present,omitempty"` // a secret only for profiles that have it
 
 	Restart  bool  `json:"restart,omitempty"` // what runs with older values is started again
 	Rolling  int   `json:"rolling,omitempty"` // at most so many are out of service at once; 0: in one go
@@ -483,6 +487,38 @@ type Deleted struct {
 	LogLeft string `json:"log_left"` // the log that purge had to leave, behind a link; "": none
 
 	Left []string `json:"left,omitempty"` // what purge could not remove of a profile that is gone
+
+	Secrets   []string `json:"secrets,omitempty"`           // names of those that are kept until a purge
+	Forgotten []string `json:"forgotten_secrets,omitempty"` // and of those that were removed
+}
+
+// Secret is one of a profile's secrets, without its value.
+type Secret struct {
+	Name    string    `json:"name"`
+	Version int       `json:"version"` // of the profile's secrets, that brought its value
+	At      time.Time `json:"at"`      // since when it has that
+	UID     *uint32   `json:"uid"`     // of the caller who gave it; null: nobody knows
+	InUse   bool      `json:"in_use"`  // the gateway runs, and began with it
+}
+
+// ForgetSecrets is the body of POST /v1/profiles/{name}/secrets/forget.
+type ForgetSecrets struct {
+	Names []string `json:"names"`
+}
+
+// ForgottenSecrets is its answer.
+type ForgottenSecrets struct {
+	Profile   string   `json:"profile"`
+	Names     []string `json:"names"`
+	Own       bool     `json:"own"`       // the profile had one of them
+	Trash     []string `json:"trash"`     // entries that had one
+	Revisions []int    `json:"revisions"` // and revisions
+}
+
+// Deletion says how a profile is deleted.
+type Deletion struct {
+	Purge         bool // its directory and its log are removed
+	ForgetSecrets bool // so are its secrets, everywhere
 }
 
 // Purged is the answer of DELETE /v1/trash/{entry}.

@@ -59,7 +59,7 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	switch {
 	case err == nil && how.ExistOK:
 		_, none := s.list.load(name)
-		takeBack, err := s.Secrets.Add(name, !errors.Is(none, ErrNotFound), how.Secrets)
+		takeBack, err := s.Secrets.Add(name, !errors.Is(none, ErrNotFound), how.Secrets, how.uid())
 		if err != nil {
 			return Profile{}, false, refused(err)
 		}
@@ -80,6 +80,14 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	}
 	p, err = s.create(name, how, settings)
 	return p, err == nil, err
+}
+
+// uid is the caller's; nil: rlminit itself.
+func (how *Creation) uid() *uint32 {
+	if how.Actor == nil {
+		return nil
+	}
+	return &how.Actor.UID
 }
 
 // kindOf is the kind of a profile that is to be made, as far as the request and a profile
@@ -205,7 +213,7 @@ func (s *Store) createPlain(name, temp string, how Creation, settings *Settings)
 	}
 	saves := err == nil && secret
 	if saves {
-		if err = s.Secrets.Begin(name, how.Secrets); err == nil {
+		if err = s.Secrets.Begin(name, how.Secrets, how.uid()); err == nil {
 			err = s.tree.home.RenameNew(temp, dirOf(name))
 		}
 	}
@@ -258,7 +266,7 @@ func (s *Store) furnishAside(name, temp, kind string, how *Creation, settings *S
 	}
 	if err == nil {
 		// Before there is a gateway that could start without them.
-		err = s.Secrets.Begin(name, how.Secrets)
+		err = s.Secrets.Begin(name, how.Secrets, how.uid())
 	}
 	if err == nil && log != "" {
 		placed := gatewayLogs + "/" + name

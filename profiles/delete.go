@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"rlminit/internal/durable"
+	"rlminit/profiles/secrets"
 )
 
 // Delete takes a profile away, durably: into the trash, whose path it returns,
@@ -19,7 +20,7 @@ func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err er
 			trash, err = s.Trash.purge(dir)
 		} else {
 			s.Records.keepsIntent(name)
-			trash, err = s.Trash.take(dir, name)
+			trash, err = s.Trash.take(dir, name, s.Secrets)
 			record.Trash = path.Base(trash)
 		}
 		if err == nil {
@@ -65,6 +66,7 @@ func (s *Store) Purge(entry string, by *Actor, release func(t Trashed, takeOut f
 	if err != nil {
 		return "", err
 	}
+	s.Secrets.Forget(secrets.Trashed(entry)) // a kill before that leaves them, and the next boot says so
 	s.Records.purged(profileBody{Profile: one.Profile, Trash: entry, Actor: by})
 	return s.Trash.remove(temp), nil
 }

@@ -1,13 +1,16 @@
 package profiles
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +34,7 @@ func (v *volume) again() {
 // picture is what a person can see of a volume.
 type picture struct {
 	Profiles map[string]seen
-	Trash    int
+	Trash    map[string]map[string]string // the secrets of each entry
 }
 
 type seen struct {
@@ -43,33 +46,49 @@ type seen struct {
 
 func (v *volume) picture() picture {
 	v.t.Helper()
-	p := picture{Profiles: map[string]seen{}}
+	p := picture{Profiles: map[string]seen{}, Trash: map[string]map[string]string{}}
 	for name, is := range v.list() {
-		secrets, err := v.Secrets.Of(name)
+		has, err := v.Secrets.Of(name)
 		must(v.t, err)
 		files, err := os.ReadDir(is.Dir)
 		must(v.t, err)
 		files = slices.DeleteFunc(files, func(e os.DirEntry) bool { return durable.IsTemp(e.Name()) })
-		p.Profiles[name] = seen{string(is.Text()), is.Record.Desired, secrets, len(files)}
+		p.Profiles[name] = seen{string(is.Text()), is.Record.Desired, has, len(files)}
 		if is.Fault != nil {
 			v.t.Errorf("%s: %v", name, is.Fault)
 		}
 	}
 	trash, err := v.Trash.List()
 	must(v.t, err)
-	p.Trash = len(trash)
+	for _, t := range trash {
+		p.Trash[t.Entry], err = v.Secrets.Of(secrets.Trashed(t.Entry))
+		must(v.t, err)
+	}
 	return p
 }
 
-// nobodys are the names under which secrets lie, and no profile has.
+// nobodys are the names under which secrets lie, and no profile has, nor an entry of the
+// trash, and of which nothing was said. orphan was one before.
 func (v *volume) nobodys() (left []string) {
 	v.t.Helper()
 	list := v.list()
-	entries, err := os.ReadDir(v.path(secrets.Home))
+	trash, err := v.Trash.List()
 	must(v.t, err)
-	for _, e := range entries {
-		if _, there := list[e.Name()]; !there {
-			left = append(left, e.Name())
+	for _, t := range trash {
+		list[secrets.Trashed(t.Entry)] = Profile{}
+	}
+	found, err := filepath.Glob(v.path(secrets.Home + "/*"))
+	must(v.t, err)
+	buried, err := filepath.Glob(v.path(secrets.Home + "/" + secrets.Trashed("*")))
+	must(v.t, err)
+	for _, path := range append(found, buried...) {
+		name := strings.TrimPrefix(path, v.path(secrets.Home)+"/")
+		_, there := list[name]
+		said := slices.ContainsFunc(v.told, func(line string) bool {
+			return strings.Contains(line, "secrets of a profile "+cmp.Or(profileOf(strings.TrimPrefix(name, secrets.Trashed(""))), name)+" are kept")
+		})
+		if !there && !said && name != "orphan" && name+"/" != secrets.Trashed("") {
+			left = append(left, name)
 		}
 	}
 	return left
@@ -96,14 +115,14 @@ var verbs = map[string]func(*volume) error{
 	"rename to an orphaned name": func(v *volume) error { _, err := v.Rename("alice", "orphan", nil); return err },
 	"rename without secrets to an orphaned name": func(v *volume) error { _, err := v.Rename("bare", "orphan", nil); return err },
 	"take back": func(v *volume) error {
-		_, err := v.Restore("orphan", "apart-revision-1", map[string]string{"S": "mine"})
+		_, err := v.Restore("orphan", "apart-revision-1", map[string]string{"S": "mine"}, nil)
 		return err
 	},
 	"secrets": func(v *volume) error {
-		_, err := v.SetSecrets("alice", map[string]string{"T": "u"})
+		_, err := v.SetSecrets("alice", map[string]string{"T": "u"}, nil)
 		return err
 	},
-	"no secrets": func(v *volume) error { _, err := v.SetSecrets("alice", nil); return err },
+	"no secrets": func(v *volume) error { _, err := v.SetSecrets("alice", nil, nil); return err },
 	"delete":     func(v *volume) error { _, err := v.Delete("alice", false, nil); return err },
 	"purge":      func(v *volume) error { _, err := v.Delete("alice", true, nil); return err },
 	"empty": func(v *volume) error {
@@ -144,7 +163,7 @@ func prepared(t *testing.T) *volume {
 	v := &volume{t: t, home: home}
 	v.reopen(marked)
 	v.create("alice", Creation{Environment: map[string]string{"A": "1"}, Secrets: map[string]string{"S": "s"}})
-	v.create("dora", Creation{Intent: service.Stopped})
+	v.create("dora", Creation{Intent: service.Stopped, Secrets: map[string]string{"D": "d"}})
 	_, err = v.Delete("dora", false, nil)
 	must(t, err)
 	v.create("apart", Creation{})

@@ -85,7 +85,7 @@ func TestPurgeBesideOthers(t *testing.T) {
 			return err
 		}},
 		{name: "take back", miss: os.ErrNotExist, wins: map[string]int{"profiles/dora": notesIn}, other: func(v *volume, dora string) error {
-			_, err := v.Restore("dora", dora, map[string]string{"S": "s"})
+			_, err := v.Restore("dora", dora, map[string]string{"S": "s"}, nil)
 			return err
 		}},
 		{name: "purge", other: purge},

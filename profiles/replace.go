@@ -11,6 +11,7 @@ import (
 	"rlminit/config"
 	"rlminit/internal/durable"
 	"rlminit/internal/kernel"
+	"rlminit/profiles/secrets"
 )
 
 // Text is the profile's profile.yaml as it was found; nil: there is none.
@@ -110,16 +111,16 @@ func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error
 func (s *Store) Discard(name, trash string) error {
 	_, err := s.remove(name, func(dir string) (string, error) {
 		s.Records.keepsIntent(name)
-		return trash, s.Trash.put(dir, func() error { return s.tree.home.RenameNew(dir, trashDir+"/"+trash) })
+		return trash, s.Trash.put(dir, name, trash, s.Secrets)
 	})
 	return err
 }
 
-// Restore takes a profile back out of the trash, as it was, with these secrets: its
-// own went when it was put there. It fails with fs.ErrNotExist where the trash does
+// Restore takes a profile back out of the trash, as it was, with these secrets, in the
+// place of its own. by is the caller's uid. It fails with fs.ErrNotExist where the trash does
 // not have it, with ErrExists where there is one of that name again, and with ErrName
 // where a service has it.
-func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile, error) {
+func (s *Store) Restore(name, trash string, set map[string]string, by *uint32) (Profile, error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
@@ -134,7 +135,9 @@ func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile,
 	case !errors.Is(err, fs.ErrNotExist):
 		return Profile{}, err // it may have secrets of its own
 	}
-	err = s.Secrets.Begin(name, secrets)
+	if err = s.Secrets.Revive(name, trash, nil, by); err == nil {
+		err = s.Secrets.Begin(name, set, by)
+	}
 	if err == nil {
 		err = s.tree.home.RenameNew(trashDir+"/"+trash, dirOf(name))
 	}
@@ -144,5 +147,6 @@ func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile,
 		}
 		return Profile{}, err
 	}
+	s.Secrets.Forget(secrets.Trashed(trash))
 	return s.list.load(name)
 }

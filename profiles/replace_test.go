@@ -63,14 +63,14 @@ func TestDiscardAndRestore(t *testing.T) {
 	if list, err := v.Trash.List(); err != nil || len(list) != 1 || list[0].Entry != "alice-revision-3" || list[0].Profile != "alice" || list[0].Revision != 3 || time.Since(list[0].At) > time.Hour {
 		t.Errorf("the trash: %v %+v", err, list)
 	}
-	back, err := v.Store.Restore("alice", "alice-revision-3", nil)
+	back, err := v.Store.Restore("alice", "alice-revision-3", nil, nil)
 	if err != nil || back.Port != p.Port || back.Record.Desired != service.Stopped || v.read("profiles/alice/notes") != "precious" {
 		t.Errorf("%v %+v", err, back)
 	}
-	if _, err := v.Store.Restore("alice", "alice-revision-3", nil); !errors.Is(err, ErrExists) {
+	if _, err := v.Store.Restore("alice", "alice-revision-3", nil, nil); !errors.Is(err, ErrExists) {
 		t.Errorf("it is there: %v", err)
 	}
-	if _, err := v.Store.Restore("bob", "bob-revision-3", nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := v.Store.Restore("bob", "bob-revision-3", nil, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it never was: %v", err)
 	}
 	v.write("trash/bob-revision-0/notes", "no entry")

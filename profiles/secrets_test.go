@@ -3,6 +3,8 @@ package profiles
 import (
 	"maps"
 	"os"
+	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +36,7 @@ func TestSecrets(t *testing.T) {
 	}
 	save := func(want map[string]string, changes bool) {
 		t.Helper()
-		if changed, err := v.SetSecrets("alice", want); err != nil || changed != changes {
+		if changed, err := v.SetSecrets("alice", want, nil); err != nil || changed != changes {
 			t.Errorf("%v %v", changed, err)
 		}
 		has(want)
@@ -44,13 +46,13 @@ func TestSecrets(t *testing.T) {
 	save(map[string]string{"A": "1", "B": "two\n"}, true)
 	save(map[string]string{"A": "1", "B": "two\n"}, false)
 	save(map[string]string{"B": "three"}, true)
-	if entries, _ := os.ReadDir(v.path(".rlminit/secrets/alice")); len(entries) != 1 {
+	if entries, _ := os.ReadDir(v.path(".rlminit/secrets/alice")); len(entries) != 2 {
 		t.Errorf("left: %v", entries)
 	}
 	if info, _ := os.Stat(v.path(".rlminit/secrets/alice")); info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	if _, err := v.SetSecrets("alice", map[string]string{".x": ""}); err == nil {
+	if _, err := v.SetSecrets("alice", map[string]string{".x": ""}, nil); err == nil {
 		t.Error("an odd name was taken")
 	}
 	has(map[string]string{"B": "three"})
@@ -61,6 +63,7 @@ func TestSecrets(t *testing.T) {
 	save(map[string]string{"B": "four"}, true)
 	must(t, v.Discard("alice", "alice-revision-1"))
 	has(nil)
+	v.secretsAre(secrets.Trashed("alice-revision-1"), map[string]string{"B": "four"})
 	v.create("alice", Creation{})
 	has(nil)
 	save(map[string]string{"B": "five"}, true)
@@ -95,7 +98,9 @@ func (v *volume) keeps(want ...string) {
 	var got []string
 	entries, _ := os.ReadDir(v.path(secrets.Home))
 	for _, e := range entries {
-		got = append(got, e.Name())
+		if e.Name() != path.Dir(secrets.Trashed("x")) {
+			got = append(got, e.Name())
+		}
 	}
 	if !slices.Equal(got, want) {
 		v.t.Errorf("secrets are kept of %q, want %q", got, want)
@@ -144,7 +149,7 @@ var takers = map[string]func(*volume) error{
 		v.create("bob", Creation{})
 		must(v.t, v.Discard("bob", "bob-revision-1"))
 		v.orphan("bob")
-		_, err := v.Restore("bob", "bob-revision-1", nil)
+		_, err := v.Restore("bob", "bob-revision-1", nil, nil)
 		return err
 	},
 }
@@ -178,12 +183,13 @@ func TestRestoreOntoAnOrphanedNameHasNoSecrets(t *testing.T) {
 	must(t, err)
 	v.orphan("alice")
 	v.create("alice", Creation{Restore: "alice"})
-	v.secretsAre("alice", nil)
-	v.keeps("bob")
+	v.secretsAre("alice", map[string]string{"T": "t"})
+	v.keeps("alice", "bob")
 }
 
-// A boot removes what is no profile's, and says so; what cannot be told it leaves.
-func TestOrphanedSecretsAreSwept(t *testing.T) {
+// A boot leaves secrets that are no profile's, and says so; a copy that a kill has left it
+// removes.
+func TestOrphanedSecretsAreSaid(t *testing.T) {
 	v := secretive(t)
 	v.create("bob", Creation{Secrets: map[string]string{"S": "b"}})
 	boot := func() {
@@ -192,17 +198,25 @@ func TestOrphanedSecretsAreSwept(t *testing.T) {
 		v.PrepareBoot(slices.Collect(maps.Values(v.list())))
 	}
 	v.orphan("orphan")
+	v.write(secrets.Home+"/copy/1/S", "s")
+	v.write(secrets.Home+"/"+secrets.Trashed("alice-20260101T000000Z")+"/1/S", "s")
+	v.write(secrets.Home+"/"+secrets.Trashed("gone-20260101T000000Z")+"/1/S", "only here")
 	v.write(secrets.Home+"/"+durable.TempName()+"/1/S", "half removed")
 	must(t, os.Rename(v.path("profiles/bob/profile.yaml"), v.path("profiles/bob/aside")))
 	boot()
-	v.keeps("alice", "bob")
-	if len(v.told) == 0 || !strings.Contains(v.told[len(v.told)-1], "the secrets kept for a profile orphan are removed") {
-		t.Errorf("said is %q", v.told)
+	v.keeps("alice", "bob", "orphan")
+	v.secretsAre(secrets.Trashed("alice-20260101T000000Z"), nil)
+	v.secretsAre(secrets.Trashed("gone-20260101T000000Z"), map[string]string{"S": "only here"})
+	for _, name := range []string{"orphan", "gone"} {
+		if !slices.ContainsFunc(v.told, func(line string) bool { return strings.Contains(line, "secrets of a profile "+name+" are kept") }) {
+			t.Errorf("said is %q", v.told)
+		}
 	}
 	// Of a volume without any profile, they may lie on another that is not mounted.
 	must(t, os.Rename(v.path("profiles"), v.path("elsewhere")))
+	v.write(secrets.Home+"/copy/1/S", "s")
 	boot()
-	v.keeps("alice", "bob")
+	v.keeps("alice", "bob", "copy", "orphan")
 }
 
 // What a kill has left of earlier secrets goes with the next ones, or at the next boot.
@@ -215,16 +229,54 @@ func TestSecretsOfBeforeAreRemoved(t *testing.T) {
 		return len(entries)
 	}
 	for _, again := range []func(){
-		func() { _, err := v.SetSecrets("alice", map[string]string{"A": "3"}); must(t, err) },
-		func() { v.tree.sweepSecrets(v.Secrets, []string{"alice"}) },
+		func() { _, err := v.SetSecrets("alice", map[string]string{"A": "3"}, nil); must(t, err) },
+		func() { v.sweepSecrets([]string{"alice"}) },
 	} {
 		number, err := v.Secrets.Version("alice")
 		must(t, err)
 		must(t, os.Rename(v.path(".rlminit/secrets/alice/"+strconv.Itoa(number)), v.path(".rlminit/secrets/alice/9")))
+		must(t, os.Rename(v.path(".rlminit/secrets/alice/"+strconv.Itoa(number)+".json"), v.path(".rlminit/secrets/alice/9.json")))
 		must(t, os.Mkdir(v.path(".rlminit/secrets/alice/8"), 0o700))
 		must(t, os.Mkdir(v.path(".rlminit/secrets/alice/2"), 0o700))
-		if again(); left() != 1 {
+		if again(); left() != 2 {
 			t.Errorf("%d are left", left())
 		}
+	}
+}
+
+// A deleted profile's secrets are with its entry in the trash: a restore brings them back,
+// also under another name, a new profile of the name does not get them, and a purge removes
+// them.
+func TestRestoreBringsSecretsBack(t *testing.T) {
+	uid := uint32(7)
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Secrets: map[string]string{"S": "s", "T": "t"}, Actor: &Actor{UID: uid}})
+	must(t, func() error { _, err := v.SetSecrets("alice", map[string]string{"S": "s2", "T": "t"}, nil); return err }())
+	since := v.Secrets.Since("alice")
+	where, err := v.Delete("alice", false, nil)
+	must(t, err)
+	v.reopen(nil)
+	v.PrepareBoot(slices.Collect(maps.Values(v.list())))
+	v.create("alice", Creation{})
+	v.secretsAre("alice", nil)
+	v.create("bob", Creation{Restore: path.Base(where)})
+	v.secretsAre("bob", map[string]string{"S": "s2", "T": "t"})
+	v.secretsAre(secrets.Trashed(path.Base(where)), nil)
+	if got := v.Secrets.Since("bob"); !reflect.DeepEqual(got, since) || *got["T"].UID != uid || got["S"].Version != 2 || got["T"].Version != 1 {
+		t.Errorf("%+v, want %+v", got, since)
+	}
+	where, err = v.Delete("bob", false, nil)
+	must(t, err)
+	lost, err := v.Secrets.Lose(path.Base(where), "T")
+	if err != nil || !slices.Equal(lost, []string{"T"}) || !slices.Equal(v.Secrets.Lost(path.Base(where)), lost) {
+		t.Errorf("%v %v", lost, err)
+	}
+	v.create("bob", Creation{Restore: "bob"})
+	v.secretsAre("bob", map[string]string{"S": "s2"})
+	_, err = v.Delete("bob", false, nil)
+	must(t, err)
+	must(t, v.empty(path.Base(where)))
+	if left, _ := os.ReadDir(v.path(secrets.Home + "/" + path.Dir(secrets.Trashed("x")))); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }

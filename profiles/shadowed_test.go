@@ -39,7 +39,7 @@ func TestAServiceHasTheNameOfAProfile(t *testing.T) {
 			}
 		}
 	}
-	if _, err := v.Restore("zed", RevisionEntry("zed", 2), nil); !errors.Is(err, ErrName) {
+	if _, err := v.Restore("zed", RevisionEntry("zed", 2), nil, nil); !errors.Is(err, ErrName) {
 		t.Errorf("restored: %v", err)
 	}
 	if _, _, err := v.Trash.Look(RevisionEntry("zed", 2)); err != nil {

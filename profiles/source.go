@@ -10,6 +10,7 @@ import (
 	"rlminit/config"
 	"rlminit/internal/durable"
 	"rlminit/job"
+	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -27,7 +28,8 @@ import (
 // Its secrets are under a name before the profile is. A rename copies them first, and
 // removes those of the old name last, so that a kill leaves them under both: whichever
 // name the profile has, it has its secrets. Under the other one the next boot removes
-// them, or whoever takes that name before.
+// them, or whoever takes that name before. A deletion and a restore do the same between a
+// profile's name and its entry in the trash.
 
 // restore takes a profile out of the trash. Its state is put right where it lies,
 // and then one rename makes it a profile.
@@ -69,13 +71,10 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		err = s.tree.home.MkdirAll(profilesDir, dirMode)
 	}
 	if err == nil {
-		err = s.Secrets.Begin(name, how.Secrets)
+		err = s.Secrets.Revive(name, t.Entry, how.Secrets, how.uid())
 	}
 	if err == nil {
-		// Its sessions ended when it was deleted: nobody owns what one has left.
-		if err = s.tree.removeAll(dir, job.SessionsDir); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
+		err = s.tree.removeSessions(dir)
 	}
 	if err == nil {
 		err = s.tree.home.RenameNew(dir, dirOf(name))
@@ -94,7 +93,18 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		s.unrestored(name, file, text, err)
 		return Profile{}, err
 	}
+	s.Secrets.Forget(secrets.Trashed(t.Entry))
 	return s.list.load(name)
+}
+
+// removeSessions removes what sessions have left in a directory in the trash: they ended
+// when it was deleted, and nobody owns it.
+func (v *tree) removeSessions(dir string) error {
+	err := v.removeAll(dir, job.SessionsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // reborn makes of the state that a profile had when it was deleted what it is to have
@@ -195,17 +205,13 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 // move moves a profile's directory and records it. Its secrets are under both names
 // meanwhile, and stay so where it is in doubt which one it has.
 func (s *Store) move(from, to string, record profileBody) (err error) {
-	secrets, err := s.Secrets.Of(from)
-	if err != nil {
-		return err
-	}
 	free := to // the name that is nobody's in the end
 	defer func() {
 		if !errors.Is(err, durable.ErrInDoubt) {
 			s.Secrets.Forget(free)
 		}
 	}()
-	if err := s.Secrets.Begin(to, secrets); err != nil {
+	if err := s.Secrets.Move(from, to); err != nil {
 		return err
 	}
 	if err := s.Records.beginAnew(to); err != nil {

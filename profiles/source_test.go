@@ -15,7 +15,6 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/job"
-	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -280,7 +279,10 @@ func TestKilledBetweenSteps(t *testing.T) {
 					v.secretsAre("alice", map[string]string{"S": "s"})
 					return whole(p, v)
 				}
-				return nil
+				v.create("alice", Creation{Restore: "alice"})
+				v.secretsAre("alice", map[string]string{"S": "s"})
+				_, err := v.Delete("alice", false, nil)
+				return err
 			},
 		},
 		"restore onto an orphaned name": {
@@ -375,11 +377,8 @@ func (v *volume) nobodysAreFree() {
 		must(v.t, err)
 		v.secretsAre("alice", nil)
 	}
-	entries, _ := os.ReadDir(v.path(secrets.Home))
-	for _, e := range entries {
-		if list[e.Name()].Name == "" {
-			v.t.Errorf("%s is left", e.Name())
-		}
+	if left := v.nobodys(); len(left) > 0 {
+		v.t.Errorf("%q are left", left)
 	}
 }
 

@@ -240,7 +240,7 @@ func (v *tree) dirFor(rel string) *durable.Dir {
 	return v.home
 }
 
-// PrepareBoot removes what an earlier life left unfinished, the secrets that are no
+// PrepareBoot removes what an earlier life left unfinished, copies of secrets that are no
 // profile's, and of each profile what remove_at_boot names. Only before anything is
 // started: not when a supervisor takes over from another. What cannot be removed is
 // said. changed: the list may not be what List returns now.
@@ -262,7 +262,7 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 		}
 		s.tidy(".", settings.RemoveAtBoot)
 	}
-	s.tree.sweepSecrets(s.Secrets, names)
+	s.sweepSecrets(names)
 	s.Records.sweepServices()
 	changed = changed || settings.ImportState != "" && len(settings.RemoveAtBoot) > 0
 	if len(names) == 0 {

@@ -15,6 +15,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -138,6 +139,17 @@ func (t *Trash) entry(name string) (one Trashed, ok bool) {
 	return Trashed{Entry: name, Profile: m[1], At: info.Changed.UTC().Truncate(time.Second), Revision: revision}, err == nil && info.Type == fs.ModeDir
 }
 
+// profileOf is the profile's name in that of an entry, which need not be there; "": it is
+// none's.
+func profileOf(entry string) string {
+	for _, form := range []*regexp.Regexp{trashEntry(), revisionEntry()} {
+		if m := form.FindStringSubmatch(entry); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
 // find finds the entry that a person means: by its own name, or the newest of
 // a profile's.
 func (t *Trash) find(name string) (Trashed, error) {
@@ -168,24 +180,38 @@ func (t *Trash) make() error {
 	return t.tree.home.MkdirAll(trashDir, dirMode)
 }
 
-// take moves the profile into the trash.
-func (t *Trash) take(dir, name string) (to string, err error) {
-	err = t.put(dir, func() (err error) {
-		to, err = moveNew(t.tree.home, dir, t.tree.dated(trashDir+"/"+name+"-"))
-		return err
-	})
-	return t.tree.home.Path(to), err
+// take moves the profile into the trash, with its secrets.
+func (t *Trash) take(dir, name string, keeps *secrets.Sets) (to string, err error) {
+	const tries = 1000
+	base := strings.TrimPrefix(t.tree.dated(trashDir+"/"+name+"-"), trashDir+"/")
+	for i, entry := 1, base; ; i, entry = i+1, fmt.Sprintf("%s-%d", base, i+1) {
+		if _, err := t.tree.home.Lstat(trashDir + "/" + entry); err == nil && i < tries {
+			continue // whose secrets stay its own
+		}
+		err := t.put(dir, name, entry, keeps)
+		if !errors.Is(err, unix.EEXIST) || i >= tries {
+			return t.tree.home.Path(trashDir + "/" + entry), err
+		}
+	}
 }
 
-// put has move move a profile's directory into the trash.
-func (t *Trash) put(dir string, move func() error) error {
+// put moves a profile's directory into the trash, as an entry. Its secrets are there before
+// it, so that a kill leaves them under both names.
+func (t *Trash) put(dir, name, entry string, keeps *secrets.Sets) error {
 	if err := t.make(); err != nil {
 		return err
 	}
 	if err := t.ownership.takeBack(dir); err != nil {
 		return err // it cannot be moved to another directory by anybody else
 	}
-	return move()
+	err := keeps.Bury(name, entry)
+	if err == nil {
+		err = t.tree.home.RenameNew(dir, trashDir+"/"+entry)
+	}
+	if err != nil && !errors.Is(err, durable.ErrInDoubt) {
+		keeps.Forget(secrets.Trashed(entry))
+	}
+	return err
 }
 
 // purge removes the profile for good. left is what could not be removed.

@@ -136,7 +136,7 @@ func TestServiceRequiresAGateway(t *testing.T) {
 		p.awaitReason("app", "requires gateway-alice, which does not exist")
 		created(p, "alice", "")
 		p.await("app", "running")
-		if _, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
+		if _, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", control.Deletion{}, control.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if state, _ := p.state("app"); state != "running" || p.spawned("app") != round {

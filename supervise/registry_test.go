@@ -214,7 +214,7 @@ func TestSlowDeletionKeepsNobodyWaiting(t *testing.T) {
 	deleted := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
+			_, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", control.Deletion{}, control.Actor{})
 			deleted <- err
 		}()
 	}
@@ -355,7 +355,7 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 	p.await("gateway-alice", "running")
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
+		_, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", control.Deletion{}, control.Actor{})
 		deleted <- err
 	}()
 	p.await("gateway-alice", "stopping")
@@ -480,7 +480,7 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.now.Registry.Notice("gateway-alice")
-	if _, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
+	if _, err := p.now.Registry.Profiles.Delete(t.Context(), "alice", control.Deletion{}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually("its slot is gone", func() (bool, any) {

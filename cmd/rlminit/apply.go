@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -297,6 +298,9 @@ func stepText(s control.RevisionStep) string {
 		}[s.Action]
 		if s.Note != "" {
 			done += ", " + printable(s.Note)
+		}
+		if len(s.Secrets) > 0 {
+			done += "; secrets brought back: " + strings.Join(s.Secrets, ", ")
 		}
 		return done
 	case "undone":

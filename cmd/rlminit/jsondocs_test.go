@@ -49,6 +49,8 @@ func TestJSONReference(t *testing.T) {
 		checked{},
 		deletedProfile{},
 		purgedEntry{},
+		control.Secret{},
+		control.ForgottenSecrets{},
 		control.Reloaded{},
 		control.Capabilities{},
 		verified{},

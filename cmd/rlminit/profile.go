@@ -14,7 +14,7 @@ func profileVerb(t *terminal) *cobra.Command {
 a port. Its gateway is the service gateway-NAME; every verb takes that name and
 the profile's.`,
 		profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t),
-		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profilePurgeVerb(t), profileAdoptVerb(t), profileRepairVerb(t),
+		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profilePurgeVerb(t), profileSecretVerb(t), profileAdoptVerb(t), profileRepairVerb(t),
 		profileExportVerb(t), profileImportVerb(t))
 }
 

@@ -49,9 +49,9 @@ func profileRestoreVerb(t *terminal) *cobra.Command {
 		Long: `Restores the profile NAME as it was last deleted, or an entry of the trash that
 rlminit profile list --trash shows. Its intent is that of the time of its
 deletion, and it gets its port back if no other profile has it now. Its secrets
-were removed with the deletion: set them again with profile create --exist-ok
---secret. What a session has left in its directory is removed. If a later
-rollback needs the profile, it changes the restored one.`,
+come back too, and the answer names them, and those that were forgotten. What a
+session has left in its directory is removed. If a later rollback needs the
+profile, it changes the restored one.`,
 		Example: `  rlminit profile restore alice
   rlminit profile restore alice-20260524T180533Z --as alice-old --stopped`,
 		Args:              exactly("NAME"),

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
@@ -13,28 +15,30 @@ type deletedProfile struct {
 }
 
 func profileDeleteVerb(t *terminal) *cobra.Command {
-	var purge bool
+	var how control.Deletion
 	cmd := &cobra.Command{
 		Use:   "delete NAME…",
 		Short: "stop gateways and remove their profiles",
 		Long: `Ends the profile's jobs and sessions, stops the gateway and moves the profile's
 directory to the trash on the volume, under its name and the date. rlminit
 profile restore brings it back, rlminit profile purge removes it. The log stays
-in logs/gateways. Its secrets (profile create --secret) are removed for good.
-With --purge the directory and the log are removed too and cannot be restored; a
-log behind a symbolic link is named and left to you.`,
+in logs/gateways. Its secrets (profile create --secret) are kept apart from it
+for a restore, until it is purged; the answer names them. --forget-secrets
+removes them now, from the revisions too: no restore and no rollback brings them
+back. With --purge the directory, the log and the secrets are removed and cannot
+be restored; a log behind a symbolic link is named and left to you.`,
 		Example:           `  rlminit profile delete alice`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeMoreProfiles,
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			return forEach(t, once(args), func(name string) answered {
-				deleted, err := client.DeleteProfile(cmd.Context(), name, purge)
+				deleted, err := client.DeleteProfile(cmd.Context(), name, how)
 				return answered{err: err, tell: func() error {
 					if t.json {
 						return t.printJSON(deletedProfile{name, deleted})
 					}
 					if deleted.Trash != "" {
-						t.printf("%s: deleted; its directory is now %s\n", name, printable(deleted.Trash))
+						t.printf("%s: deleted; its directory is now %s%s\n", name, printable(deleted.Trash), secretsKept(deleted))
 					} else {
 						t.printf("%s: deleted\n", name)
 					}
@@ -47,8 +51,21 @@ log behind a symbolic link is named and left to you.`,
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
+	f := cmd.Flags()
+	f.BoolVar(&how.Purge, "purge", false, "remove its directory, its log and its secrets for good")
+	f.BoolVar(&how.ForgetSecrets, "forget-secrets", false, "remove its secrets for good, and from the revisions")
 	return limited(forPrograms(t, cmd, "write a JSON object for each that was deleted"))
+}
+
+// secretsKept says what became of the secrets of a profile that is in the trash.
+func secretsKept(deleted control.Deleted) string {
+	switch {
+	case len(deleted.Forgotten) > 0:
+		return "; secrets forgotten: " + strings.Join(deleted.Forgotten, ", ")
+	case len(deleted.Secrets) > 0:
+		return "; secrets kept until a purge: " + strings.Join(deleted.Secrets, ", ")
+	}
+	return ""
 }
 
 // tellLeft says what could not be removed of something that is gone.

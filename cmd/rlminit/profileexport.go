@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,9 +31,9 @@ read is read again, up to five times and only up to 1 MB, and named if it still
 changes. A name that is replaced by something else each time is left out and
 named. Only root can read the files of a profile with its own user (user: auto).
 Sockets, pipes, and links that lead out of the profile are left out and named.
-Its secrets (of profile create --secret) are left out too, but not what is
-secret in its profile.yaml. The directories of its sessions, and what rlminit
-file write keeps for job undo, are not part of the archive.`,
+Its secrets (of profile create --secret) are left out too, and named, but not
+what is secret in its profile.yaml. The directories of its sessions, and what
+rlminit file write keeps for job undo, are not part of the archive.`,
 		Example: `  docker exec box rlminit profile export alice >alice.tar
   rlminit profile export alice --no-log | gzip >alice.tar.gz`,
 		Args:              exactly("NAME"),
@@ -124,7 +125,10 @@ func exportProfile(ctx context.Context, t *terminal, client *control.Client, nam
 	case after.ID != before.ID:
 		return control.Conflict("%s is another profile by now: the one that was to be exported was renamed or deleted meanwhile", p.Name)
 	}
-	m := archive.Manifest{Profile: p.Name, Desired: p.Desired, At: time.Now().UTC(), Version: version}
+	m := archive.Manifest{Profile: p.Name, Desired: p.Desired, At: time.Now().UTC(), Version: version, Secrets: before.Secrets}
+	if len(m.Secrets) > 0 {
+		t.complain("the secrets of " + p.Name + " are not in the archive: " + strings.Join(m.Secrets, ", "))
+	}
 	if p.Port != nil {
 		m.Port = *p.Port
 	}
@@ -160,9 +164,10 @@ func profileImportVerb(t *terminal) *cobra.Command {
 and starts its gateway if it was meant to run. The profile has its log again,
 and its port if that is free here. An archive that was cut short or changed is
 refused: for instance one with absolute names, with links that lead out of the
-profile, or with devices. Secrets are not in the archive: set them again with
-profile create --exist-ok --secret. What sessions and rlminit file write keep in
-a profile's directory is ignored, if somebody has put it into the archive.`,
+profile, or with devices. Secrets are not in the archive: the answer names those
+that are missing, and rlminit profile set --secret gives them. What sessions and
+rlminit file write keep in a profile's directory is ignored, if somebody has put
+it into the archive.`,
 		Example: `  docker exec -i box rlminit profile import - <alice.tar
   gunzip -c alice.tar.gz | rlminit profile import - --as alice-next --stopped`,
 		Args: exactly("FILE"),

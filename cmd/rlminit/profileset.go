@@ -23,6 +23,8 @@ type setting struct {
 	rolling         int
 	noWait          bool
 	steady, timeout time.Duration
+
+	onlyPresent bool
 }
 
 func profileSetVerb(t *terminal) *cobra.Command {
@@ -57,6 +59,7 @@ To change what else a profile has of its own, use rlminit profile edit.`,
 	f.StringArrayVar(&s.files, "env-file", nil, "set the variables in `FILE`, lines NAME=value; may be repeated")
 	f.StringArrayVar(&s.unset, "unset", nil, "remove the variable `KEY`")
 	f.StringArrayVar(&s.secret, "secret", nil, "a secret, `NAME=FILE`, or NAME=- from stdin; may be repeated")
+	f.BoolVar(&s.onlyPresent, "only-present", false, "with --secret: only for profiles that have that secret already")
 	f.StringVar(&s.kind, "kind", "", "only gateways of this `KIND`")
 	f.BoolVar(&s.dryRun, "dry-run", false, "only show what would change")
 	f.BoolVar(&s.restart, "restart", false, "restart what runs with older values, all at once")
@@ -98,7 +101,7 @@ func (s *setting) run(cmd *cobra.Command, t *terminal, args []string) error {
 		return s.one(cmd.Context(), t, names[0], change)
 	}
 	return s.many(cmd.Context(), t, control.SetProfiles{
-		Names: once(names), Kind: s.kind, Environment: change, Secrets: secrets, DryRun: s.dryRun,
+		Names: once(names), Kind: s.kind, Environment: change, Secrets: secrets, DryRun: s.dryRun, OnlyPresent: s.onlyPresent,
 		Restart: s.restart || s.rolling > 0, Rolling: s.rolling, SteadyMS: milliseconds(s.steady),
 	})
 }

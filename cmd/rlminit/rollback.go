@@ -23,9 +23,12 @@ REV; 0 is the state before the first. If the last revision was rolled back by
 itself, REV is needed: the exit code is 17, and a line names the revisions. A
 deleted profile is taken out of the trash; if that is not possible, nothing is
 changed, and the error says what is missing. A profile that was created is moved
-to the trash, which needs --allow-delete. A rollback is a revision itself: it is
-gated and rolled back like an apply, and needs no approval. --dry-run shows its
-plan and begins nothing; with --json the plan is as rlminit plan writes it.`,
+to the trash, which needs --allow-delete. The answer names each secret that comes
+back. If one was forgotten (rlminit profile secret forget), the rollback is
+refused, with 17, and names it; --keep-secrets leaves all secrets as they are. A
+rollback is a revision itself: it is gated and rolled back like an apply, and
+needs no approval. --dry-run shows its plan and begins nothing; with --json the
+plan is as rlminit plan writes it.`,
 		Example: `  rlminit rollback --dry-run
   rlminit rollback --allow-delete
   rlminit rollback 12 --steady 5s`,
@@ -52,6 +55,7 @@ plan and begins nothing; with --json the plan is as rlminit plan writes it.`,
 	}
 	g.flags(t, cmd, &ask.By)
 	cmd.Flags().BoolVar(&ask.AllowDelete, "allow-delete", false, "it may delete profiles")
+	cmd.Flags().BoolVar(&ask.KeepSecrets, "keep-secrets", false, "leave secrets as they are")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "only show what it would change")
 	return cmd
 }

@@ -73,6 +73,11 @@ func TestSecretsInLines(t *testing.T) {
 		"agent --password hunter2 --user x --token -v":              "agent --password *** --user x --token -v",
 		"a --api-key 'x y' --max-tokens 12 x--password y":           "a --api-key '***' --max-tokens 12 x--password y",
 		"password:":                                                 "password:",
+		`["--password", "X", "-v"]`:                                 `["--password", "***", "-v"]`,
+		`["--password","-v"]`:                                       `["--password","-v"]`,
+		`Authorization: Token token="X", a="b"`:                     `Authorization: Token ***`,
+		`Token token="X"`:                                           `Token token="***"`,
+		`{"a": "http:\/\/u:X@h\/p"}`:                                `{"a": "http:\/\/u:***@h\/p"}`,
 		"":                                                          "",
 		"=: bearer ":                                                "=: bearer ",
 	} {

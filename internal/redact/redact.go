@@ -77,22 +77,40 @@ func Assignment(text string) string {
 }
 
 // Command is an argv as it may be shown: of --token VALUE and --token=VALUE the
-// value is taken out, of NAME=value what Value takes out, of a URL the password.
-// The argument stays as it is.
+// value is taken out, of NAME=value what Value takes out, of a URL the password, of
+// -u user:VALUE the value, and of any other word what is masked in lines by the set
+// of patterns that is there by name. The argument stays as it is.
 func Command(argv []string) []string {
 	shown := slices.Clone(argv)
 	for i, word := range shown {
 		flag := strings.TrimLeft(word, "-")
-		switch {
+		switch name, value, assigns := strings.Cut(flag, "="); {
 		case i > 0 && isSecretFlag(argv[i-1]) && !strings.HasPrefix(word, "-"):
 			shown[i] = Sign
-		case strings.Contains(flag, "="):
+		case assigns && Value(name, value) != value:
 			shown[i] = word[:len(word)-len(flag)] + Assignment(flag)
+		case i > 0 && isUserFlag(argv[i-1]) && hasPassword(word):
+			user, _, _ := strings.Cut(word, ":")
+			shown[i] = user + ":" + Sign
 		default:
-			shown[i] = withoutPassword(word)
+			shown[i] = named.Text(withoutPassword(word))
 		}
 	}
 	return shown
+}
+
+// named masks by the set of patterns that is there by name.
+var named = &Lines{secrets: true}
+
+// hasPassword tells user:password from UID:GID, as docker(1) has it.
+func hasPassword(word string) bool {
+	user, password, has := strings.Cut(word, ":")
+	return has && password != "" && !(digits([]byte(user)) && digits([]byte(password)))
+}
+
+// isUserFlag is true for a flag whose value is user:password, as curl(1) has it.
+func isUserFlag(word string) bool {
+	return word == "-u" || word == "--user" || word == "--proxy-user" || word == "-U"
 }
 
 // isSecretFlag is true for a flag whose value is the next word.
@@ -171,7 +189,69 @@ func (s Set) Text(text string) string {
 	for _, v := range s.values {
 		text = strings.ReplaceAll(text, v, Sign)
 	}
+	if len(s.values) > 0 && strings.IndexFunc(text, control) >= 0 {
+		return s.across(text)
+	}
 	return text
+}
+
+// control tells of the characters that no display shows, and that whoever shows a text may
+// take out of it.
+func control(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
+
+// across masks the secrets of a text that colours and other control characters split: who
+// takes these out would show them.
+func (s Set) across(text string) string {
+	plain, at := make([]byte, 0, len(text)), make([]int, 0, len(text))
+	for i := 0; i < len(text); {
+		if next := afterSequence(text, i); next > i {
+			i = next
+			continue
+		}
+		plain, at = append(plain, text[i]), append(at, i)
+		i++
+	}
+	var spans []span
+	for _, v := range s.values {
+		for from := 0; ; {
+			i := strings.Index(string(plain[from:]), v)
+			if i < 0 {
+				break
+			}
+			i += from
+			from = i + len(v)
+			spans = append(spans, span{at[i], at[i], at[from-1] + 1})
+		}
+	}
+	if len(spans) == 0 {
+		return text
+	}
+	var b strings.Builder
+	end := 0
+	for _, s := range merged(spans) {
+		b.WriteString(text[end:s.from] + Sign)
+		end = s.to
+	}
+	return b.String() + text[end:]
+}
+
+// afterSequence is where what follows an escape sequence (ECMA-48, CSI) or a control
+// character begins, or that place.
+func afterSequence(text string, i int) int {
+	if text[i] != 0x1b || i+1 == len(text) || text[i+1] != '[' {
+		if control(rune(text[i])) {
+			return i + 1
+		}
+		return i
+	}
+	for end := i + 2; end < len(text); end++ {
+		if c := text[end]; c >= 0x40 && c <= 0x7e {
+			return end + 1
+		} else if c < 0x20 || c > 0x3f {
+			break
+		}
+	}
+	return i + 1
 }
 
 // Kept is a set that another one may take the place of while it is used. The zero value is

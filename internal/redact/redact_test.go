@@ -80,3 +80,36 @@ func TestTexts(t *testing.T) {
 		t.Error("an empty set changes a text")
 	}
 }
+
+// A secret that colours or control characters split is masked: who takes them out would show
+// it.
+func TestSecretsAcrossColours(t *testing.T) {
+	s := NewSet("hunter2-secret")
+	for text, want := range map[string]string{
+		"a \x1b[31mhunter2\x1b[0m-secret b":           "a \x1b[31m*** b",
+		"hunter2\x00-sec\bret":                        "***",
+		"hunter2\x1b[1;38;5;7m-secret hunter2-secret": "*** ***",
+		"\x1b[31mhunter2\x1b[0m and -secret":          "\x1b[31mhunter2\x1b[0m and -secret",
+		"hunter2\x1b-secret hunter2\x1b[":             "*** hunter2\x1b[",
+		"plain \x1b[32mgreen\x1b[0m":                  "plain \x1b[32mgreen\x1b[0m",
+	} {
+		if got := s.Text(text); got != want {
+			t.Errorf("%q is %q, not %q", text, got, want)
+		}
+	}
+}
+
+// A command's words are masked as lines are.
+func TestCommandByTheListOfLines(t *testing.T) {
+	got := Command([]string{
+		"curl", "-H", "Authorization: Bearer X1secret", "-H", "X-Api-Key: X2secret", "-d", `{"password":"X3secret"}`, "-u", "user:X4secret",
+		"http://u:X5secret@h/", "--password", "X6secret", "--token=X7secret", "-e", "A=token: X8secret", "--user", "bob", "-u", "1000:1000",
+	})
+	want := []string{
+		"curl", "-H", "Authorization: Bearer ***", "-H", "X-Api-Key: ***", "-d", `{"password":"***"}`, "-u", "user:***",
+		"http://u:***@h/", "--password", "***", "--token=***", "-e", "A=token: ***", "--user", "bob", "-u", "1000:1000",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nnot %q", got, want)
+	}
+}

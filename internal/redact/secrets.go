@@ -23,6 +23,8 @@ func findSecrets(line []byte, spans []span) []span {
 			s = afterFlag(line, i)
 		case c == ':' && i+2 < len(line) && line[i+1] == '/' && line[i+2] == '/':
 			s = passwordOfURL(line, i+3)
+		case c == ':' && bytes.HasPrefix(line[i:], []byte(`:\/\/`)): // as JSON may have it
+			s = passwordOfURL(line, i+5)
 		default:
 			s = afterName(line, i)
 		}
@@ -55,6 +57,12 @@ func afterFlag(line []byte, i int) span {
 		end++
 	}
 	from := skipBlanks(line, end)
+	if end+1 < len(line) && quote(line[end]) && line[end+1] == ',' { // a list: ["--password", "S"]
+		from = skipBlanks(line, end+2)
+		if from == len(line) || !quote(line[from]) || from+1 < len(line) && line[from+1] == '-' {
+			return span{}
+		}
+	}
 	kind := secretName(line[i+2 : end])
 	if from == end || from == len(line) || line[from] == '-' || kind == plain {
 		return span{}
@@ -277,6 +285,8 @@ func credentials(line []byte, from int) (begin, end int) {
 	switch scheme := string(bytes.ToLower(line[at:word])); {
 	case next == word || next == limit:
 		return at, min(limit, endOfWord(line, at))
+	case scheme == "token" && assigns(line[:limit], next): // Token token="S", more="…"
+		return next, limit
 	case scheme == "bearer" || scheme == "basic" || scheme == "token":
 		begin, end = valueAt(line[:limit], next)
 		return begin, end

@@ -50,6 +50,8 @@ type Planned struct {
 	Action string `json:"action"`
 	Wave   int    `json:"wave"`
 	Note   string `json:"note,omitempty"` // for people, once it is done
+
+	Secrets []string `json:"secrets,omitempty"` // names of those that it brings back
 }
 
 // RecordedStep says where some steps are now.

@@ -31,6 +31,8 @@ type Manifest struct {
 	Port    int       `json:"port"`    // 0: none
 	At      time.Time `json:"at"`
 	Version string    `json:"rlminit"` // that has written it
+
+	Secrets []string `json:"secrets,omitempty"` // the names of the profile's secrets, which are not in it
 }
 
 // end is the last entry.

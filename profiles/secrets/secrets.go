@@ -1,11 +1,14 @@
 // Package secrets keeps the secrets of profiles that were declared with them, where no
-// service can look: PROFILE/N/NAME, of which the highest N counts. A set of secrets is
-// there whole or not at all, and what runs keeps what it was given.
+// service can look: PROFILE/N/NAME, of which the highest N counts, and PROFILE/N.json,
+// which tells of each since when it has its value. A set of secrets is there whole or not
+// at all, and what runs keeps what it was given.
 //
 // They are under a profile's name before its directory is, and after it: whenever a
 // kill or a disk that fails ends a creation, a rename or a deletion, a profile has its
-// own, under whichever name. What lies under the name of none is nobody's: who takes
-// the name begins with its own secrets or none, and a boot sweeps it.
+// own, under whichever name. Those of a deleted profile are below .trash, under the name
+// of its entry in the trash, and a restore brings them back. What lies under the name of
+// none is nobody's: the next profile of that name begins with its own secrets or none. A
+// boot removes copies, and never a secret.
 package secrets
 
 import (
@@ -15,6 +18,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"rlminit/internal/durable"
 	"rlminit/journal"
@@ -76,7 +81,9 @@ func (s *Sets) Holders() map[string]bool {
 	}
 	names := make(map[string]bool, len(entries))
 	for _, e := range entries {
-		names[e.Name] = true
+		if e.Name != trashName && !durable.IsTemp(e.Name) {
+			names[e.Name] = true
+		}
 	}
 	return names
 }
@@ -104,8 +111,8 @@ func (s *Sets) Of(profile string) (map[string]string, error) {
 }
 
 // Save gives a profile these secrets, durably, and no other. changed is false where it
-// has them already.
-func (s *Sets) Save(profile string, secrets map[string]string) (changed bool, err error) {
+// has them already. by is the caller's uid; nil: nobody knows.
+func (s *Sets) Save(profile string, secrets map[string]string, by *uint32) (changed bool, err error) {
 	is, err := s.Of(profile)
 	if err == nil && maps.Equal(is, secrets) {
 		return false, nil
@@ -120,29 +127,48 @@ func (s *Sets) Save(profile string, secrets map[string]string) (changed bool, er
 	if err != nil {
 		return false, err
 	}
-	if err := s.dir.MkdirAll(Home+"/"+profile, mode); err != nil {
-		return false, err
-	}
-	if err := s.dir.CleanTemps(Home + "/" + profile); err != nil {
-		return false, err
-	}
-	temp := Home + "/" + profile + "/" + durable.TempName()
-	if err := s.dir.Mkdir(temp, mode); err != nil {
-		return false, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		if err := s.dir.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
-			return false, err
+	since, at := s.Since(profile), time.Now().UTC()
+	for name := range since {
+		if _, stays := secrets[name]; !stays {
+			delete(since, name)
 		}
 	}
-	if err := s.dir.SyncDir(temp); err != nil {
-		return false, err
+	for name, value := range secrets {
+		if before, had := is[name]; !had || before != value {
+			since[name] = Given{Version: number + 1, At: at, UID: by}
+		}
 	}
-	if err := s.dir.RenameNew(temp, versionDir(profile, number+1)); err != nil {
+	if err := s.write(profile, number+1, secrets, since); err != nil {
 		return false, err
 	}
 	s.Tidy(profile)
 	return true, nil
+}
+
+// write writes a set of secrets as one of a number, which counts from the last rename on.
+func (s *Sets) write(profile string, number int, secrets map[string]string, since map[string]Given) error {
+	if err := s.dir.MkdirAll(Home+"/"+profile, mode); err != nil {
+		return err
+	}
+	if err := s.dir.CleanTemps(Home + "/" + profile); err != nil {
+		return err
+	}
+	temp := Home + "/" + profile + "/" + durable.TempName()
+	if err := s.dir.Mkdir(temp, mode); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if err := s.dir.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
+			return err
+		}
+	}
+	if err := s.dir.SyncDir(temp); err != nil {
+		return err
+	}
+	if err := s.writeSince(profile, number, since); err != nil {
+		return err
+	}
+	return s.dir.RenameNew(temp, versionDir(profile, number))
 }
 
 // Tidy removes what no longer counts of a profile's: a kill may have left it.
@@ -153,8 +179,8 @@ func (s *Sets) Tidy(profile string) {
 	}
 	newest, _ := s.Version(profile)
 	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name); err == nil && n < newest {
-			s.discard(versionDir(profile, n))
+		if n, err := strconv.Atoi(strings.TrimSuffix(e.Name, sinceSuffix)); err == nil && n < newest {
+			s.discard(Home + "/" + profile + "/" + e.Name)
 		}
 	}
 }
@@ -162,8 +188,13 @@ func (s *Sets) Tidy(profile string) {
 // Begin gives who is about to take a name these secrets, and nothing of what lies
 // under it. Where it fails, whether they are there may be in doubt, and of the profile
 // nothing is.
-func (s *Sets) Begin(profile string, secrets map[string]string) error {
-	_, err := s.Save(profile, secrets)
+func (s *Sets) Begin(profile string, secrets map[string]string, by *uint32) error {
+	_, err := s.Save(profile, secrets, by)
+	return certain(err)
+}
+
+// certain is an error of what is not there yet, so that nothing is in doubt.
+func certain(err error) error {
 	if errors.Is(err, durable.ErrInDoubt) {
 		err = errors.New(err.Error())
 	}
@@ -195,7 +226,7 @@ func (s *Sets) discard(rel string) {
 func (s *Sets) Forget(name string) (gone bool) {
 	err := s.drop(name)
 	if err != nil {
-		s.say(fmt.Sprintf("%v; it holds secrets that are nobody's, and the next boot tries again", err))
+		s.say(fmt.Sprintf("%v; it holds secrets that are nobody's; remove it yourself", err))
 	}
 	return err == nil
 }
@@ -203,7 +234,7 @@ func (s *Sets) Forget(name string) (gone bool) {
 // Add gives who has a directory already these secrets, beside its own if it is known as
 // a profile. takeBack gives it the earlier ones again where what was to follow failed
 // with why.
-func (s *Sets) Add(profile string, known bool, secrets map[string]string) (takeBack func(why error) error, err error) {
+func (s *Sets) Add(profile string, known bool, secrets map[string]string, by *uint32) (takeBack func(why error) error, err error) {
 	nothing := func(why error) error { return why }
 	if known && len(secrets) == 0 {
 		return nothing, nil
@@ -220,32 +251,13 @@ func (s *Sets) Add(profile string, known bool, secrets map[string]string) (takeB
 	if err := Check(all); err != nil {
 		return nothing, err
 	}
-	_, err = s.Save(profile, all)
+	_, err = s.Save(profile, all, by)
 	return func(why error) error {
-		if _, err := s.Save(profile, before); err != nil {
+		if _, err := s.Save(profile, before, by); err != nil {
 			return fmt.Errorf("%w; its secrets are changed already, and that cannot be taken back (%w); %w", why, err, durable.ErrInDoubt)
 		}
 		return why
 	}, err
-}
-
-// Strays are the names under which something lies, and that are none of those: a creation,
-// a rename or a deletion was killed, or somebody has removed a profile by hand.
-func (s *Sets) Strays(profiles []string) (names []string) {
-	there := make(map[string]bool, len(profiles))
-	for _, name := range profiles {
-		there[name] = true
-	}
-	entries, err := s.dir.ReadDir(Home, maxNames)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.say(err.Error())
-	}
-	for _, e := range entries {
-		if !there[e.Name] {
-			names = append(names, e.Name)
-		}
-	}
-	return names
 }
 
 // Invalid is what cannot be a secret, and why.

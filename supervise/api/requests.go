@@ -100,7 +100,7 @@ type Profiles interface {
 	Create(ctx context.Context, what control.CreateProfile, by control.Actor) (control.Outcome, error)
 	Import(ctx context.Context, what control.ImportProfile, archive io.Reader, by control.Actor) (control.Outcome, error)
 	Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (control.Profile, error)
-	Delete(ctx context.Context, name string, purge bool, by control.Actor) (control.Deleted, error)
+	Delete(ctx context.Context, name string, how control.Deletion, by control.Actor) (control.Deleted, error)
 	Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (control.Outcome, error)
 	Trash() ([]control.Trashed, error)
 	// Purge removes an entry of the trash; needed: also one that a rollback takes.
@@ -108,6 +108,9 @@ type Profiles interface {
 	// Repair puts right whose the files of a profile are.
 	Repair(name string, by control.Actor) (control.Repaired, error)
 	Text(name string) (control.ProfileText, error)
+	// Secrets tells of a profile's secrets, and ForgetSecrets removes some everywhere.
+	Secrets(name string) ([]control.Secret, error)
+	ForgetSecrets(name string, keys []string, by control.Actor) (control.ForgottenSecrets, error)
 	Edit(name string, what control.ReplaceProfile, by control.Actor) (control.Profile, error)
 }
 
@@ -200,10 +203,11 @@ func (s *Server) addProfiles(profiles Profiles) {
 	}))
 	s.Handle("DELETE /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
 		purge, err := askedFor(r, "purge")
-		if err != nil {
+		forget, err2 := askedFor(r, "forget_secrets")
+		if err := cmp.Or(err, err2); err != nil {
 			return nil, err
 		}
-		return profiles.Delete(r.Context(), r.PathValue("name"), purge, By(r))
+		return profiles.Delete(r.Context(), r.PathValue("name"), control.Deletion{Purge: purge, ForgetSecrets: forget}, By(r))
 	})
 	s.Handle("POST /v1/profiles/{name}/rename", MayCommand, WithBody(func(r *http.Request, body control.RenameProfile) (any, error) {
 		return profiles.Rename(r.Context(), r.PathValue("name"), body, By(r))
@@ -214,6 +218,10 @@ func (s *Server) addProfiles(profiles Profiles) {
 	s.Handle("GET /v1/profiles/{name}/text", MayCommand, Named("name", profiles.Text))
 	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, WithBody(func(r *http.Request, body control.ReplaceProfile) (any, error) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
+	}))
+	s.Handle("GET /v1/profiles/{name}/secrets", MayCommand, Named("name", profiles.Secrets))
+	s.Handle("POST /v1/profiles/{name}/secrets/forget", MayCommand, WithBody(func(r *http.Request, body control.ForgetSecrets) (any, error) {
+		return profiles.ForgetSecrets(r.PathValue("name"), body.Names, By(r))
 	}))
 	s.Handle("GET /v1/trash", MaySee, func(*http.Request) (any, error) { return profiles.Trash() })
 	s.Handle("DELETE /v1/trash/{entry}", MayCommand, func(r *http.Request) (any, error) {

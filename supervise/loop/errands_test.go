@@ -162,7 +162,7 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 		case "create", "restore":
 			_, e.problem = of.Create(ctx, create, by)
 		case "delete", "purge":
-			_, e.problem = of.Delete(ctx, e.from, e.verb == "purge", by)
+			_, e.problem = of.Delete(ctx, e.from, control.Deletion{Purge: e.verb == "purge"}, by)
 		case "empty":
 			_, e.problem = of.Purge(trash[e.of.id], false, by)
 		case "rename":

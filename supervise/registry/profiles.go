@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	"rlminit/logs"
 	"rlminit/profiles"
 	"rlminit/profiles/archive"
+	"rlminit/profiles/secrets"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/settings"
@@ -55,6 +57,10 @@ type Claims interface {
 	// Release has takeOut take away an entry that a revision has moved there, or says
 	// why it stays; needed: also one that a rollback takes.
 	Release(t control.Trashed, needed bool, takeOut func() error) error
+	// Forget removes secrets of a profile, all if keys is nil, from revisions, and tells
+	// which had them; ForgetGone those of profiles that are not there.
+	Forget(profile string, keys []string) (had []int, err error)
+	ForgetGone(there func(name string) bool)
 }
 
 // Employ tells of jobs, before the registry begins.
@@ -213,6 +219,7 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 		old, _ = store.Secrets.Of(what.Name) // where they cannot be read, Create fails with the reason
 		status, _ = r.services.Status(profiles.GatewayName(what.Name))
 	}
+	lost := store.Lost(what.Restore)
 	p, made, err := store.Create(what.Name, how)
 	if err != nil {
 		return outcome, problemOf(err)
@@ -232,10 +239,44 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.PortsOf(g.KindNamed(p.Kind())).Size() > 0 {
 		outcome.Note = "no port: all of gateway.ports are taken"
 	}
-	if !made && len(changed) > 0 {
+	switch {
+	case !made && len(changed) > 0:
 		outcome.Note = secretsNote(changed, status, outcome.Service)
+	case what.Restore != "":
+		back, err := store.Secrets.Names(p.Name)
+		if err != nil {
+			return outcome, problemOf(err)
+		}
+		outcome.Note = joined(outcome.Note, restoredNote(p.Name, back, lost))
 	}
 	return outcome, nil
+}
+
+// restoredNote names the secrets that a restore has brought back, and those that it could
+// not, for they were forgotten.
+func restoredNote(profile string, back, lost []string) (note string) {
+	if len(back) > 0 {
+		note = "secrets restored: " + strings.Join(back, ", ")
+	}
+	missing := slices.DeleteFunc(slices.Clone(lost), func(name string) bool { return slices.Contains(back, name) })
+	return joined(note, missingNote(profile, missing, "were forgotten"))
+}
+
+// missingNote names the secrets that a profile had once and has not now, and how to give
+// them.
+func missingNote(profile string, missing []string, why string) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("secrets missing, which %s: %s; give them with rlminit profile set %s --secret %s=FILE", why, strings.Join(missing, ", "), profile, missing[0])
+}
+
+// joined are two notes as one.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 // checkKind refuses a kind that there is not, or that the profile may not have, and a
@@ -332,7 +373,9 @@ func (r *Profiles) Import(ctx context.Context, what control.ImportProfile, from 
 	if err := r.enrol(p, made, before, by.UID); err != nil {
 		return outcome, err
 	}
-	return r.services.Await(ctx, p.Service(), made, what.Wait), nil
+	outcome = r.services.Await(ctx, p.Service(), made, what.Wait)
+	outcome.Note = joined(outcome.Note, missingNote(p.Name, a.Secrets, "no archive has"))
+	return outcome, nil
 }
 
 // Set changes a profile's environment. Its gateway is restarted if it runs, for a
@@ -428,15 +471,15 @@ func (r *Profiles) enrolFor(how enrolment, p profiles.Profile) error {
 }
 
 // Delete stops a profile's gateway, takes its slot away, and then its directory,
-// and with purge its log too. Meanwhile nobody registers the profile; all else
+// and with a purge its log too. Meanwhile nobody registers the profile; all else
 // goes on.
-func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by control.Actor) (answer control.Deleted, err error) {
+func (r *Profiles) Delete(ctx context.Context, name string, how control.Deletion, by control.Actor) (answer control.Deleted, err error) {
 	for {
 		store, p, err := r.profile(name)
 		if err != nil {
 			return answer, err
 		}
-		if err := store.CheckDelete(p.Name, purge); err != nil {
+		if err := store.CheckDelete(p.Name, how.Purge); err != nil {
 			return answer, problemOf(err) // and nothing has been stopped
 		}
 		release := r.vacateJobs(p.Name, "its profile was deleted")
@@ -448,7 +491,7 @@ func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by contr
 		}
 		// A caller who goes away does not hurry it: the gateway may still write.
 		log := <-ended
-		answer, err = r.remains(store, p.Name, log, purge, by)
+		answer, err = r.remains(store, p.Name, log, how, by)
 		r.endDeletion(p.Service())
 		return answer, problemOf(err)
 	}
@@ -469,6 +512,9 @@ func (r *Profiles) Text(name string) (answer control.ProfileText, err error) {
 			d.Environment[name] = v
 		}
 		answer.Says = service.OwnText(d)
+	}
+	if err == nil {
+		answer.Secrets, err = store.Secrets.Names(p.Name)
 	}
 	return answer, problemOf(err)
 }
@@ -639,6 +685,9 @@ func (r *Profiles) Purge(entry string, needed bool, by control.Actor) (answer co
 	if left != "" {
 		answer.Left = []string{left}
 	}
+	if err == nil {
+		r.forgetGone(store)
+	}
 	return answer, problemOf(err)
 }
 
@@ -690,33 +739,45 @@ func (r *Profiles) endDeletion(name string) {
 
 // remains removes what a profile without a service leaves: its directory, and with
 // purge its log. The profile's end is what counts: what is left of a purge is named.
-func (r *Profiles) remains(store *profiles.Store, name string, log <-chan struct{}, purge bool, by control.Actor) (answer control.Deleted, err error) {
-	if purge && log != nil {
+func (r *Profiles) remains(store *profiles.Store, name string, log <-chan struct{}, how control.Deletion, by control.Actor) (answer control.Deleted, err error) {
+	if how.Purge && log != nil {
 		<-log // what it wrote last would come after
 	}
-	where, err := store.Delete(name, purge, recorded(by))
+	where, err := store.Delete(name, how.Purge, recorded(by))
 	if err != nil {
 		return answer, err
 	}
-	if !purge {
+	if !how.Purge {
 		answer.Trash = where
-		return answer, nil
+		entry := path.Base(where)
+		if how.ForgetSecrets {
+			answer.Forgotten, err = store.Secrets.Lose(entry)
+			if err == nil && r.claims != nil {
+				_, err = r.claims().Forget(name, nil)
+			}
+			if err != nil {
+				return answer, control.Failed("%s is deleted, but its secrets are not: %v; rlminit profile secret forget %s NAME removes one", name, err, name)
+			}
+		}
+		answer.Secrets, err = store.Secrets.Names(secrets.Trashed(entry))
+		return answer, err
 	}
 	if where != "" {
 		answer.Left = append(answer.Left, where)
 	}
+	r.forgetGone(store)
 	at := logs.Dir("", name)
-	path := store.Ours().Path(at)
+	logged := store.Ours().Path(at)
 	err = store.Ours().RemoveAll(at)
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		// The volume's owner may have put the logs elsewhere. Any service may have
 		// put the link there as well, so nothing is removed behind it.
-		if exists(path) {
-			answer.LogLeft = path
+		if exists(logged) {
+			answer.LogLeft = logged
 		}
 	case err != nil:
-		answer.Left = append(answer.Left, path)
+		answer.Left = append(answer.Left, logged)
 	}
 	return answer, nil
 }

@@ -213,7 +213,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 	}
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := p.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
+		_, err := p.Profiles.Delete(t.Context(), "alice", control.Deletion{}, control.Actor{})
 		deleted <- err
 	}()
 	p.eventually("its service is told to end", func() bool { return p.isEnding("gateway-alice") })

@@ -291,7 +291,7 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 			k.Trash = profiles.RevisionEntry(c.Name, begun.Revision)
 			k.Note = "in the trash as " + k.Trash
 		}
-		begun.Steps = append(begun.Steps, apply.Planned{Name: c.Name, Action: c.Action, Wave: waves[i], Note: k.Note})
+		begun.Steps = append(begun.Steps, apply.Planned{Name: c.Name, Action: c.Action, Wave: waves[i], Note: k.Note, Secrets: k.Secrets})
 	}
 	begun.Rolling, begun.SteadyMS, begun.TimeoutMS, begun.DeadlineMS = max(g.Rolling, 1), g.SteadyMS, g.TimeoutMS, g.DeadlineMS
 	if begun.TimeoutMS <= 0 {

@@ -29,6 +29,8 @@ type Content struct {
 	Text    []byte            `json:"text"`  // profile.yaml; null: there is none
 	State   service.Intent    `json:"state"` // IntentNone: whatever it is, stays
 	Secrets map[string]string `json:"secrets,omitempty"`
+
+	Forgotten []string `json:"forgotten,omitempty"` // secrets that it had, and that are kept no longer
 }
 
 // Box is what a revision changes. Its calls may take their time; all of them
@@ -59,9 +61,9 @@ type Box interface {
 	Put(ctx context.Context, name string, c Content, how Put) error
 	// Discard stops a profile's service and moves it into the trash, as trash.
 	Discard(ctx context.Context, name, trash string, how Put) error
-	// Restore takes a profile back out of the trash, which has no secrets, with
-	// these; Put comes after it. Trashed is what it is there, or ErrGone.
-	Restore(name, trash string, secrets map[string]string) error
+	// Restore takes a profile back out of the trash with these secrets, in the place of
+	// its own; Put comes after it. Trashed is what it is there, or ErrGone.
+	Restore(name, trash string, secrets map[string]string, actor uint32) error
 	Trashed(name, trash string) (Content, error)
 	// Meant are the profiles that somebody means by names, patterns and a kind. Other is the
 	// profile.yaml of one with another environment, of which a nil value is removed, or what is
@@ -198,4 +200,5 @@ type Kept struct {
 	Note   string   `json:"note"`  // what a person may want to know of its directory
 
 	Services []Touched `json:"services,omitempty"` // of the configuration
+	Secrets  []string  `json:"secrets,omitempty"`  // names of those that a rollback brings back
 }

@@ -114,6 +114,9 @@ func (c *carrier) carryOut(do []apply.Action) {
 			c.conclude(slices.Collect(maps.Keys(c.operations)), a.Reason)
 		case apply.RecordEnd:
 			c.record(apply.TypeEnded, apply.RecordedEnd{Revision: c.doc.Revision, Outcome: c.state.Outcome})
+			if c.state.Outcome == apply.RolledBack {
+				c.forgetUndone()
+			}
 		case apply.Act:
 			c.operate(a.Step, c.doc.Steps[a.Step].Action)
 			go c.act(a.Step, c.operations[a.Step], c.until[a.Step])
@@ -257,7 +260,7 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 	how := c.how(k, operation, false)
 	how.Create = f.is == nil && k.From == ""
 	if f.trashed {
-		if err := c.r.box.Restore(k.Name, k.From, k.After.Secrets); err != nil {
+		if err := c.r.box.Restore(k.Name, k.From, k.After.Secrets, c.begun.UID); err != nil {
 			return false, fmt.Errorf("cannot take it out of the trash: %w", err)
 		}
 	}
@@ -424,7 +427,7 @@ func (c *carrier) putBackFrom(ctx context.Context, k Kept, f finding, how Put) e
 	case k.Before == nil:
 		return c.r.box.Discard(ctx, k.Name, k.Trash, how)
 	case f.is == nil:
-		if err := c.r.box.Restore(k.Name, k.Trash, k.Before.Secrets); err != nil {
+		if err := c.r.box.Restore(k.Name, k.Trash, k.Before.Secrets, c.begun.UID); err != nil {
 			return fmt.Errorf("cannot take it out of the trash: %w", err)
 		}
 	}

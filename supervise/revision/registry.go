@@ -161,7 +161,7 @@ func (r *Revisions) describe(k apply.Known, version uint64) control.Revision {
 		if s.Place == apply.Waiting {
 			state = "waiting"
 		}
-		v.Steps = append(v.Steps, control.RevisionStep{Name: p.Name, Action: p.Action, State: state, Reason: s.Reason, Note: p.Note})
+		v.Steps = append(v.Steps, control.RevisionStep{Name: p.Name, Action: p.Action, State: state, Reason: s.Reason, Note: p.Note, Secrets: p.Secrets})
 	}
 	return v
 }

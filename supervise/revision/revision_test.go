@@ -187,7 +187,7 @@ func (l *life) Discard(_ context.Context, name, trash string, _ Put) error {
 	return nil
 }
 
-func (l *life) Restore(name, trash string, secrets map[string]string) error {
+func (l *life) Restore(name, trash string, secrets map[string]string, actor uint32) error {
 	defer l.enter()()
 	c, ok := l.trash[trash]
 	if !ok {

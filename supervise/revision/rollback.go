@@ -38,6 +38,7 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	if err != nil {
 		return answer, err
 	}
+	v.keepSecrets = ask.KeepSecrets
 	for _, name := range v.was.order {
 		if err := v.add(name); err != nil {
 			return answer, err
@@ -51,9 +52,11 @@ type reversal struct {
 	r     *Revisions
 	actor uint32
 	to    int
-	was   undoing
-	scope plan.Scope
-	is    survey
+
+	keepSecrets bool // secrets stay as they are
+	was         undoing
+	scope       plan.Scope
+	is          survey
 
 	doc     *Document
 	changes []plan.Change
@@ -98,25 +101,22 @@ func (v *reversal) add(name string) error {
 	kept := Kept{Name: name, After: content}
 	is, wanted := map[string]plan.Present{}, map[string]plan.Profile{}
 	if there && content != nil && content.State == service.IntentNone {
-		content = &Content{Text: content.Text, State: f.Content.State, Secrets: content.Secrets}
-		kept.After = content
+		content = &Content{Text: content.Text, State: f.Content.State, Secrets: content.Secrets, Forgotten: content.Forgotten}
 	}
 	if there {
 		is[name] = present(f, v.doc.Salt)
 		kept.Before, kept.Up = &f.Content, f.Up
 	}
 	if content != nil {
-		wanted[name] = present(Found{Name: name, Content: *content}, v.doc.Salt).Profile
-		v.doc.Declared[name] = wanted[name]
 		if !plan.IsConfiguration(name) {
-			why, err := v.r.takes(&kept, there, v.was.origins[name])
-			if err != nil {
+			var err error
+			if content, err = v.profile(&kept, content, f, there); err != nil {
 				return err
 			}
-			if why != "" {
-				v.faults = append(v.faults, why)
-			}
 		}
+		kept.After = content
+		wanted[name] = present(Found{Name: name, Content: *content}, v.doc.Salt).Profile
+		v.doc.Declared[name] = wanted[name]
 	}
 	for _, c := range plan.Compare(is, wanted, nil, func(string) bool { return true }) {
 		k := kept
@@ -130,6 +130,38 @@ func (v *reversal) add(name string) error {
 		v.changes, v.doc.Steps = append(v.changes, c), append(v.doc.Steps, k)
 	}
 	return nil
+}
+
+// profile completes a step that puts back a profile: where its directory comes from, and
+// which secrets it is to have.
+func (v *reversal) profile(kept *Kept, content *Content, f Found, there bool) (*Content, error) {
+	why, err := v.r.takes(kept, there, v.was.origins[kept.Name])
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		v.faults = append(v.faults, why)
+	}
+	now := kept.Was
+	if there {
+		now = &f.Content
+	}
+	if v.keepSecrets {
+		as := &Content{Text: content.Text, State: content.State}
+		if now != nil {
+			as.Secrets = now.Secrets
+		}
+		return as, nil
+	}
+	if why := forgotten(kept.Name, content); why != "" {
+		v.faults = append(v.faults, why)
+	}
+	if there {
+		kept.Secrets = broughtBack(content, now)
+	} else {
+		kept.Secrets = broughtBack(content, nil)
+	}
+	return content, nil
 }
 
 // begin begins the rollback, or says what it would change, or why it may not be.
@@ -237,7 +269,7 @@ func stated(c, other *Content) *Content {
 	if c == nil || other == nil || c.State != service.IntentNone {
 		return c
 	}
-	return &Content{Text: c.Text, State: other.State, Secrets: c.Secrets}
+	return &Content{Text: c.Text, State: other.State, Secrets: c.Secrets, Forgotten: c.Forgotten}
 }
 
 // between is the revision to go back to, and those after it, the newest first.

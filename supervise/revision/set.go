@@ -155,7 +155,11 @@ func (s *setting) add(name string, decided decided) error {
 		if after.Secrets == nil {
 			after.Secrets = map[string]string{}
 		}
-		maps.Copy(after.Secrets, s.ask.Secrets)
+		for key, value := range s.ask.Secrets {
+			if _, has := after.Secrets[key]; has || !s.ask.OnlyPresent {
+				after.Secrets[key] = value
+			}
+		}
 	}
 	if bytes.Equal(f.Content.Text, after.Text) && maps.Equal(f.Content.Secrets, after.Secrets) {
 		return nil

@@ -432,9 +432,9 @@ func (p *purger) Discard(ctx context.Context, name, trash string, how Put) error
 	return p.life.Discard(ctx, name, trash, how)
 }
 
-func (p *purger) Restore(name, trash string, secrets map[string]string) error {
+func (p *purger) Restore(name, trash string, secrets map[string]string, actor uint32) error {
 	p.step()
-	return p.life.Restore(name, trash, secrets)
+	return p.life.Restore(name, trash, secrets, actor)
 }
 
 func (p *purger) Trashed(name, trash string) (Content, error) {

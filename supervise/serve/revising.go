@@ -13,6 +13,7 @@ import (
 	"rlminit/internal/document"
 	"rlminit/plan"
 	"rlminit/profiles"
+	"rlminit/profiles/secrets"
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
@@ -177,10 +178,10 @@ func (s *Revised) Put(ctx context.Context, name string, c revision.Content, how 
 	case err != nil:
 		return err
 	case how.Cold && how.Create:
-		_, _, err = store.Create(name, profiles.Creation{Text: c.Text, Secrets: c.Secrets, Intent: c.State})
+		_, _, err = store.Create(name, profiles.Creation{Text: c.Text, Secrets: c.Secrets, Intent: c.State, Actor: &profiles.Actor{UID: how.Actor}})
 		return err
 	}
-	switch _, err := store.SetSecrets(name, c.Secrets); {
+	switch _, err := store.SetSecrets(name, c.Secrets, &how.Actor); {
 	case err != nil:
 		return err
 	case how.Cold:
@@ -343,14 +344,17 @@ func (s *Revised) Trashed(_, trash string) (c revision.Content, err error) {
 	if c.State == service.IntentNone {
 		c.State = service.Stopped
 	}
+	if err == nil {
+		c.Secrets, err = store.Secrets.Of(secrets.Trashed(trash))
+	}
 	return c, err
 }
 
 // Restore takes a profile back out of the trash, with these secrets.
-func (s *Revised) Restore(name, trash string, secrets map[string]string) error {
+func (s *Revised) Restore(name, trash string, set map[string]string, actor uint32) error {
 	store, err := s.Registry.Profiles.Store()
 	if err == nil {
-		_, err = store.Restore(name, trash, secrets)
+		_, err = store.Restore(name, trash, set, &actor)
 	}
 	return err
 }
