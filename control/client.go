@@ -20,7 +20,8 @@ import (
 const (
 	// patience is how long a client waits for a supervisor that is just being
 	// replaced. PID 1 holds the listener, so that is a matter of milliseconds
-	// unless the new one crashes too.
+	// unless the new one crashes too. One that comes up, takes requests and answers none is
+	// given longer: silenceRounds.
 	patience = 2 * time.Second
 
 	// crowded is how long a client without a time of its own asks again while too many
@@ -42,8 +43,10 @@ type line struct {
 	place
 	Notice func(line string) // told what an answer waits for that takes its time; may be nil
 
-	http *http.Client
-	wait time.Duration
+	http  *http.Client
+	wait  time.Duration
+	round time.Duration    // of a silence
+	ticks <-chan time.Time // its rounds, in a test; nil: a clock's
 }
 
 // Open finds the runtime directory and returns a client for it: the directory that
@@ -59,7 +62,7 @@ func Open() *Client {
 
 // At returns a client for the rlminit whose runtime directory is dir.
 func At(dir string) *Client {
-	c := &Client{line{place: place{dir: dir, proc: "/proc", shared: sharedDir, configs: configFiles()}, wait: patience}}
+	c := &Client{line{place: place{dir: dir, proc: "/proc", shared: sharedDir, configs: configFiles()}, wait: patience, round: silenceRound}}
 	c.http = &http.Client{
 		// A redirect would be a fault of the server's; none is ever sent.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -201,7 +204,7 @@ func (l *line) stream(ctx context.Context, r request, read func(io.Reader) error
 // open sends a request until somebody answers, and returns the answer with its
 // body unread.
 func (l *line) open(ctx context.Context, r request) (response *http.Response, err error) {
-	err = l.persist(ctx, r, func() error {
+	err = l.persist(ctx, r, func(ctx context.Context) error {
 		response, err = l.once(ctx, r)
 		return err
 	})
@@ -211,7 +214,7 @@ func (l *line) open(ctx context.Context, r request) (response *http.Response, er
 // try sends a request until it is answered in full. read is told how long the answer
 // will be; -1: that is not known.
 func (l *line) try(ctx context.Context, r request, read func(body io.Reader, length int64) error) error {
-	return l.persist(ctx, r, func() error {
+	return l.persist(ctx, r, func(ctx context.Context) error {
 		response, err := l.once(ctx, r)
 		if err != nil {
 			return err
@@ -224,8 +227,8 @@ func (l *line) try(ctx context.Context, r request, read func(body io.Reader, len
 // persist repeats an attempt for as long as the supervisor may just be being
 // replaced: a connection that was not made can be made again, and one that
 // ended without an answer too, unless sending the request twice could do
-// something twice.
-func (l *line) persist(ctx context.Context, r request, attempt func() error) error {
+// something twice. It ends when no supervisor has answered anything for a while.
+func (l *line) persist(ctx context.Context, r request, attempt func(context.Context) error) error {
 	if name, ok := r.misnamed(); ok {
 		return NoSuchName(name, nil)
 	}
@@ -233,12 +236,26 @@ func (l *line) persist(ctx context.Context, r request, attempt func() error) err
 		return err
 	}
 	defer l.notice()()
-	var until time.Time
-	pause := 5 * time.Millisecond
+	// An answer that is read as it comes in goes on under asked.
+	asked, giveUp := context.WithCancelCause(ctx)
+	listening, enough := context.WithCancel(ctx)
+	defer enough()
+	var quiet silence
+	go l.listen(listening, &quiet, giveUp)
+	err := l.repeat(asked, r, &quiet, attempt)
+	if err != nil {
+		giveUp(nil)
+	}
+	return err
+}
+
+// repeat is persist once somebody listens whether a supervisor answers at all.
+func (l *line) repeat(ctx context.Context, r request, quiet *silence, attempt func(context.Context) error) error {
+	var absent time.Time // since when there has been no listener; zero: there is one
 	var final error
+	pause := 5 * time.Millisecond
 	for first := time.Now(); ; {
-		begun := time.Now()
-		err := attempt()
+		err := attempt(ctx)
 		if err == nil {
 			return nil
 		}
@@ -249,14 +266,22 @@ func (l *line) persist(ctx context.Context, r request, attempt func() error) err
 		if again, final = l.judge(err, r); !again {
 			return final
 		}
-		now := time.Now()
+		now, there := time.Now(), true
 		switch _, bounded := ctx.Deadline(); {
-		case !busy(final) && (until.IsZero() || now.Sub(begun) > l.wait):
-			until = now.Add(l.wait)
-		case !busy(final) && now.After(until), busy(final) && !bounded && now.Sub(first) > crowded:
-			return final
 		case busy(final):
-			until = time.Time{} // a supervisor is there
+			quiet.broken()
+			if !bounded && now.Sub(first) > crowded {
+				return final
+			}
+		case unheard(err):
+			if there = false; absent.IsZero() {
+				absent = now
+			} else if now.Sub(absent) > l.wait {
+				return final
+			}
+		}
+		if there {
+			absent = time.Time{}
 		}
 		select {
 		case <-ctx.Done():
@@ -273,8 +298,17 @@ func (l *line) persist(ctx context.Context, r request, attempt func() error) err
 	return l.gaveUp(ctx, r)
 }
 
-// gaveUp is said when the caller's time is over, or the caller cancelled.
+// unheard tells whether nobody listens. Where the queue of the listener is full somebody does.
+func unheard(err error) bool {
+	dial, is := errors.AsType[*net.OpError](err)
+	return is && dial.Op == "dial" && !errors.Is(err, syscall.EAGAIN)
+}
+
+// gaveUp is said when the caller's time is over, the caller cancelled, or nobody answers.
 func (l *line) gaveUp(ctx context.Context, r request) error {
+	if context.Cause(ctx) == errSilent {
+		return l.silent(r)
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		if step := l.bootStep(); step != "" {
 			return NewProblem(KindTimedOut, fmt.Sprintf("no answer to %s yet: %s; services are started after it", r.what, step))

@@ -153,11 +153,51 @@ func TestNotDoneTwice(t *testing.T) {
 
 func TestPatienceEnds(t *testing.T) {
 	c, _ := dying(t, 1<<30, "")
-	c.wait = 50 * time.Millisecond
+	c.round = 20 * time.Millisecond
 	_, err := c.Services(t.Context())
 	var p *Problem
-	if want := "no answer to the status on " + c.Socket() + ": each connection has ended without one"; !errors.As(err, &p) || p.ExitCode != ExitNoAnswer || !strings.HasPrefix(p.Detail, want) {
+	if want := "no answer to the status on " + c.Socket() + ": no supervisor has answered for 60ms"; !errors.As(err, &p) || p.ExitCode != ExitNoAnswer || !strings.HasPrefix(p.Detail, want) {
 		t.Errorf("err = %v, want %s", err, want)
+	}
+}
+
+// A supervisor that takes requests and answers none ends every request, whatever that would
+// have done; while one answers anything, a request waits as long as its caller likes.
+func TestSilenceEndsARequest(t *testing.T) {
+	var speaks atomic.Bool
+	enough := make(chan struct{})
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/health" && speaks.Load() {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		select {
+		case <-enough:
+			w.WriteHeader(http.StatusNoContent)
+		case <-r.Context().Done():
+		}
+	})
+	c.round = time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	var p *Problem
+	if _, err := c.Services(ctx); !errors.As(err, &p) || p.ExitCode != ExitNoAnswer {
+		t.Errorf("what changes nothing: %v", err)
+	}
+	if err := c.Shutdown(ctx); !errors.As(err, &p) || p.ExitCode != ExitNoAnswer {
+		t.Errorf("what changes something: %v", err)
+	}
+	speaks.Store(true)
+	ticks := make(chan time.Time)
+	c.round, c.ticks = time.Hour, ticks
+	go func() {
+		for range 4 * silenceRounds {
+			ticks <- time.Time{}
+		}
+		close(enough)
+	}()
+	if err := c.Shutdown(ctx); err != nil {
+		t.Errorf("while a supervisor answers: %v", err)
 	}
 }
 
@@ -306,8 +346,8 @@ func TestSocketAppears(t *testing.T) {
 		t.Cleanup(func() { l.Close() })
 		http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "[]") }))
 	}()
-	err := c.persist(t.Context(), request{path: "/v1/services"}, func() error {
-		_, err := c.once(t.Context(), request{method: "GET", path: "/v1/services"})
+	err := c.persist(t.Context(), request{path: "/v1/services"}, func(ctx context.Context) error {
+		_, err := c.once(ctx, request{method: "GET", path: "/v1/services"})
 		select {
 		case <-asked:
 		default:

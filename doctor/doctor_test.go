@@ -26,6 +26,7 @@ type place struct {
 	missing  string
 	writable bool
 	owners   map[string]uint32
+	gone     string // a path at which nothing lies
 	services []Service
 	steps    []Step
 }
@@ -84,6 +85,9 @@ func (p *place) Writable(string) bool                    { return p.writable }
 func (p *place) Owner(path string) (uint32, error) {
 	if uid, ok := p.owners[path]; ok {
 		return uid, nil
+	}
+	if path == p.gone {
+		return 0, unix.ENOENT
 	}
 	return 0, unix.EACCES
 }
@@ -154,6 +158,7 @@ func TestEachFault(t *testing.T) {
 		}, "identity", Warn, "has the uid of the services"},
 		"records of another": {func(p *place) { p.owners["/data/.rlminit"] = 1000 }, "identity", Warn, "/data/.rlminit belongs to uid 1000"},
 		"records can move":   {func(p *place) { p.owners["/data"] = 1000 }, "identity", Warn, "move the supervisor's records away"},
+		"no logs":            {func(p *place) { p.gone = "/data/logs" }, "logs", Fail, "/data/logs is missing"},
 		"slots of another":   {func(p *place) { p.owners["/run/rlminit/services"] = 1000 }, "identity", Warn, "what services there are"},
 		"no Landlock":        {func(p *place) { p.landlock = 0 }, "landlock", Warn, "no Landlock"},
 		"no seccomp": {func(p *place) {

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,9 +52,19 @@ func (e *examination) identity() {
 	if published := filepath.Join(e.Runtime, "services"); owner(published) != "" && owner(published) != supervisor {
 		lacks(fmt.Sprintf("%s belongs to uid %s, who can change what services there are", published, owner(published)))
 	}
+	if logs := filepath.Join(e.Home, "logs"); owner(e.Home) == "0" && e.gone(logs) {
+		// The supervisor may not make it in a directory of root's.
+		e.add("logs", Fail, logs+" is missing: what services write is not kept", "docker restart CONTAINER makes it again, with its rights")
+	}
 	if whole {
 		e.add("identity", OK, fmt.Sprintf("the supervisor is uid %s, services are uid %s: none can touch it, its records, or what it publishes", supervisor, services), "")
 	}
+}
+
+// gone tells whether nothing lies at a path.
+func (e *examination) gone(path string) bool {
+	_, err := e.kernel.Owner(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // supervisor is the real uid of the one that PID 1 has, "" for none.

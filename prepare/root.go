@@ -141,6 +141,9 @@ func dirOf(home *durable.Dir, rel string, d config.Dir, path string, id wire.Ide
 	if err != nil {
 		return fmt.Errorf("cannot make %s: owner: %w", d.Path, err)
 	}
+	if inTheWay(home, rel) != "" {
+		return nil // which is said by whoever makes the other directories
+	}
 	var made string
 	for part := range strings.SplitSeq(filepath.Dir(rel), "/") {
 		made = filepath.Join(made, part)

@@ -119,6 +119,57 @@ func TestDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
+// A service may have made something where root is to make a directory: it is left alone,
+// said once, and ends no start.
+func TestSomethingInTheWayOfADirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give directories away")
+	}
+	home, outside := t.TempDir(), t.TempDir()
+	seed := filepath.Join(outside, "seed")
+	err := os.WriteFile(seed, nil, 0o600)
+	for _, step := range []func() error{
+		func() error { return os.WriteFile(filepath.Join(home, "page"), nil, 0o600) },
+		func() error { return os.Symlink(outside, filepath.Join(home, "link")) },
+		func() error { return os.WriteFile(filepath.Join(home, "cache"), nil, 0o600) },
+		func() error { return os.Mkdir(filepath.Join(home, "theirs"), 0o700) },
+		func() error { return os.Chown(filepath.Join(home, "theirs"), 1700, 1700) },
+	} {
+		if err == nil {
+			err = step()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := parsed(t, home, "user: \"1500\"\ndirs:\n"+
+		"  - {path: page, owner: \"1600:1601\"}\n  - {path: link/in, owner: \"1600:1601\"}\n  - cache\n  - theirs\n  - good\n"+
+		"seed: [{from: "+seed+", to: cache/seed}]\n")
+	services := wire.Identity{UID: 1500, GID: 1500}
+	if notes := AsRoot(c, services, services, wire.Profiles{}); len(notes) > 0 {
+		t.Errorf("root's part: %q", notes)
+	}
+	var said []string
+	if err := volume(c, func(line string) { said = append(said, line) }); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"page is no directory", "link is a symbolic link", "cache is no directory", "theirs belongs to uid 1700", "seed: "} {
+		if n := strings.Count(strings.Join(said, "\n"), want); n == 0 {
+			t.Errorf("nobody says %q: %q", want, said)
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(home, "good"), &st); err != nil || st.Mode&0o777 != 0o750 {
+		t.Errorf("the rest is not made: %v", err)
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+		t.Errorf("a link was followed: %v, %v", entries, err)
+	}
+	if err := unix.Stat(filepath.Join(home, "page"), &st); err != nil || st.Uid != 0 {
+		t.Errorf("what lay there is given to uid %d: %v", st.Uid, err)
+	}
+}
+
 // What a start does not look at in the directories of profiles it says, once, with whose
 // they are and what to do.
 func TestReclaimSaysWhatItLeft(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,10 @@ func volume(c *config.Config, say func(string)) error {
 	defer home.Close()
 	for _, d := range c.Dirs {
 		rel := below(c.Home, d.Path)
+		if why := inTheWay(home, rel); why != "" {
+			say(fmt.Sprintf("dirs: %s is not made: %s; it is left alone, remove it and start the container again", d.Path, why))
+			continue
+		}
 		if there, err := home.Lstat(rel); d.Owner != "" && err == nil && int(there.UID) != os.Geteuid() {
 			continue // root has made it, for another user
 		}
@@ -45,6 +50,10 @@ func volume(c *config.Config, say func(string)) error {
 		if there, err := home.Lstat(rel); rel == "." && err == nil && int(there.UID) != os.Geteuid() {
 			continue // root's, who lets the services make what they need there
 		}
+		if there, err := home.Lstat(rel); err == nil && int(there.UID) != os.Geteuid() {
+			say(fmt.Sprintf("dirs: %s belongs to uid %d, and keeps its mode; chown it, or name that user as its owner", d.Path, there.UID))
+			continue
+		}
 		if err := home.Chmod(rel, d.Mode); err != nil {
 			return fmt.Errorf("dirs: %w", err)
 		}
@@ -55,6 +64,25 @@ func volume(c *config.Config, say func(string)) error {
 		}
 	}
 	return nil
+}
+
+// inTheWay says what lies where a directory is to be, or on the way there, and is none: a
+// service may have made it. "": nothing does.
+func inTheWay(home *durable.Dir, rel string) string {
+	made := ""
+	for part := range strings.SplitSeq(rel, "/") {
+		made = path.Join(made, part)
+		there, err := home.Lstat(made)
+		switch {
+		case err != nil: // it is missing, or whoever makes it says what is wrong
+			return ""
+		case there.Type == fs.ModeSymlink:
+			return made + " is a symbolic link"
+		case there.Type != fs.ModeDir:
+			return made + " is no directory"
+		}
+	}
+	return ""
 }
 
 // writable says why nothing can be written to the volume, if so.
@@ -85,6 +113,9 @@ func seed(home *durable.Dir, rel string, s config.Seed, say func(string)) error 
 		say(fmt.Sprintf("seed: %s is a symbolic link; it is left alone, and so is what it points to", s.To))
 		return nil
 	case err == nil:
+	case inTheWay(home, path.Dir(rel)) != "":
+		say(fmt.Sprintf("seed: %s is not copied: %s; it is left alone, remove it and start the container again", s.To, inTheWay(home, path.Dir(rel))))
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		if err := plant(home, rel, s); err != nil {
 			return err

@@ -43,6 +43,9 @@ func Run(o Options) int {
 		say.Line("cannot start: init does not run on the first thread; please report this")
 		return exitFailed
 	}
+	if why := refusedCall(); why != "" {
+		return giveUp(exitFailed, "cannot start: "+why)
+	}
 	limit := proc.PIDsLimit(proc.PIDsFiles...)
 	if limit < wire.FewestPIDs {
 		return giveUp(exitFailed, "cannot start: the pids limit of this container is "+say.Number(int(limit))+
@@ -61,6 +64,23 @@ func Run(o Options) int {
 		return code
 	}
 	return r.loop()
+}
+
+// refusedCall says which system call is refused here without which a Go program ends with no
+// word of the cause: the runtime's, at the first timer or file that it waits for, and
+// crypto/rand's, whose other way is /dev/urandom where the kernel does not know the call.
+// "": neither is.
+func refusedCall() string {
+	const allow = "; allow it in the container's seccomp profile"
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil && err != unix.EMFILE && err != unix.ENFILE {
+		return "eventfd2 is refused: " + err.Error() + allow
+	}
+	unix.Close(fd)
+	if _, err := unix.Getrandom(make([]byte, 1), unix.GRND_NONBLOCK); err != nil && err != unix.ENOSYS && err != unix.EAGAIN && err != unix.EINTR {
+		return "getrandom is refused: " + err.Error() + allow
+	}
+	return ""
 }
 
 // boot does all that may fail, and starts tier 2 and the main command. It

@@ -97,6 +97,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		r.sweep = r.deadlines.set(m) || r.sweep // what is due comes after this
 	case *wire.Release:
 		if r.held.release(m.Key); m.Key == wire.BootStepsKey { // tier 2 is through with a boot or a takeover
+			r.tier2.booted = true
 			r.tier2.rest.Reset(footprint.After)
 		}
 	case *wire.Pong:

@@ -56,13 +56,15 @@ func (r *room) full(waiting int) bool {
 }
 
 // wanted is told that tier 2, or what touches the services' files for it, could
-// not be started, or ended early.
-func (r *room) wanted(errno sys.Errno, now int64) {
+// not be started, or ended early. It tells whether there may have been no room for it.
+func (r *room) wanted(errno sys.Errno, now int64) (cramped bool) {
 	limit := proc.PIDsLimit(proc.PIDsFiles...) // it may be another than at boot
 	needed := wire.SupervisorRoom(int(min(limit, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
-	if errno == sys.EAGAIN || errno == 0 && crampedIn(proc.PIDsFiles, needed) {
+	cramped = errno == sys.EAGAIN || errno == 0 && crampedIn(proc.PIDsFiles, needed)
+	if cramped {
 		r.make(now)
 	}
+	return cramped
 }
 
 // make ends the service that has the most processes and threads, by its tag or

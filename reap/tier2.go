@@ -19,6 +19,7 @@ const (
 	restartEvery = 100e6             // from one start to the next, at least
 	sayEvery     = 1e9               // of its ends; those between are counted
 	mostPongs    = 12                // pings without a Pong, whatever else it sends meanwhile: 20 s
+	mostInVain   = 8                 // early ends in a row of which none has booted: a second
 )
 
 // tier2 is the supervisor's life: when it is started again, and whether it is of
@@ -30,8 +31,11 @@ type tier2 struct {
 	since     int64 // when it was started
 	restartAt int64
 	ends      ends
-	traceable bool // the group that would keep it from being traced cannot be had
-	silences  int  // supervisors in a row that were replaced for silence: each doubles the time that the next has, which may only be slow
+	booted    bool      // one was through with the boot: from then on nothing ends the container but its end
+	inVain    int       // early ends in a row before that, all like the last
+	lastEnd   wire.Exit // of them
+	traceable bool      // the group that would keep it from being traced cannot be had
+	silences  int       // supervisors in a row that were replaced for silence: each doubles the time that the next has, which may only be slow
 	pulse     pulse
 	room      room        // for the next one
 	rest      *time.Timer // gives back what its boot took
@@ -111,10 +115,35 @@ func (r *reaper) tier2Ended() {
 		r.pair.disconnect()
 		return
 	}
+	cramped := false
 	if r.now-t.since < earlyEnd {
-		r.tier2.room.wanted(0, r.now)
+		cramped = r.tier2.room.wanted(0, r.now)
 	}
-	t.failed(r.now, "the supervisor "+inWords(exit, "ended"))
+	what := "the supervisor " + inWords(exit, "ended")
+	if t.useless(exit, r.now, cramped) {
+		say.Line(what, ", ", say.Number(t.inVain), " times in a row, and has never come up: what it said before that is the cause; the container ends")
+		r.stop.end(exitFailed, r.now)
+		return
+	}
+	t.failed(r.now, what)
+}
+
+// useless tells whether tier 2 has ended early again and again, always in the same way, and
+// was never through with a boot: then another one comes up no more than these. It does not
+// count that somebody has killed it, the kernel for want of memory say, or that there was no
+// room for it.
+func (t *tier2) useless(exit wire.Exit, now int64, cramped bool) bool {
+	alike := exit.Code == t.lastEnd.Code && exit.Signal == t.lastEnd.Signal
+	t.lastEnd = exit
+	switch {
+	case t.booted, cramped, now-t.since >= earlyEnd, exit.Signal == int32(sys.SIGKILL):
+		t.inVain = 0
+	case !alike:
+		t.inVain = 1
+	default:
+		t.inVain++
+	}
+	return t.inVain == mostInVain
 }
 
 // failed says what happened and plans the next attempt: at once, for ever, but

@@ -296,3 +296,36 @@ func TestPatienceGrows(t *testing.T) {
 		t.Error("one has been at rest, and the next has as long as before that")
 	}
 }
+
+// A supervisor that ends early, always in the same way, and has never been through with a
+// boot, ends the container in the end; anything else begins the count anew.
+func TestSupervisorInVain(t *testing.T) {
+	code := func(n int32) wire.Exit { return wire.Exit{Code: n} }
+	killed := wire.Exit{Code: -1, Signal: int32(syscall.SIGKILL)}
+	fault := wire.Exit{Code: -1, Signal: int32(syscall.SIGSYS)}
+	for name, c := range map[string]struct {
+		booted, cramped bool
+		since           int64 // before the end
+		exits           []wire.Exit
+		want            bool
+	}{
+		"always the same code":   {exits: []wire.Exit{code(2)}, want: true},
+		"always the same signal": {exits: []wire.Exit{fault}, want: true},
+		"two in turn":            {exits: []wire.Exit{code(2), code(1)}},
+		"killed by somebody":     {exits: []wire.Exit{killed}},
+		"no room for it":         {exits: []wire.Exit{code(2)}, cramped: true},
+		"after some time":        {exits: []wire.Exit{code(2)}, since: earlyEnd},
+		"after a boot":           {exits: []wire.Exit{code(2)}, booted: true},
+	} {
+		tier2 := tier2{booted: c.booted}
+		got := false
+		for i := range int64(2 * mostInVain) {
+			now := (i + 1) * 2 * earlyEnd
+			tier2.since = now - c.since
+			got = tier2.useless(c.exits[int(i)%len(c.exits)], now, c.cramped) || got
+		}
+		if got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

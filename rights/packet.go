@@ -24,13 +24,15 @@ type call struct {
 	Flags int
 	Mode  uint32
 
-	Offset int64 // of kindRead
+	Offset int64 // of kindRead; of kindPing the id of a call that is asked about, or 0
+
+	at *whereabouts // told who is asked, and by which id; nil: nobody is. It is not sent
 }
 
 type answer struct {
 	ID    uint64
 	File  durable.Answer
-	Value int64
+	Value int64    // of kindWatch; of kindPing 1 if the call that is asked about is under way
 	Looks []looked // of kindLook
 
 	Refused string // of kindBelow: as job/files refuses it

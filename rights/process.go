@@ -117,6 +117,7 @@ func (p *process) callOnce(c *call, fds ...int) (answer, []int, error) {
 		return answer{}, nil, err
 	}
 	if done := r.await(c); done != nil {
+		c.at.set(r, c.ID)
 		if err = r.link.send(c, fds...); err == nil {
 			got := <-done
 			return got.answer, got.fds, got.err

@@ -504,3 +504,59 @@ func (u *User) Look(path string, use uint32) (mode uint32, denied, err error) {
 	}
 	return looks[0].Mode, looks[0].Denied, looks[0].Err
 }
+
+// A look is given up only where it is in the kernel itself: not while it waits for others,
+// nor where the process is replaced under it.
+func TestLookUntilSilent(t *testing.T) {
+	before := silentEvery
+	silentEvery = 10 * time.Millisecond
+	t.Cleanup(func() { silentEvery = before })
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := newLink(pair[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { theirs.conn.Close() })
+	u := New(func() (int, func(), error) { return pair[0], func() {}, nil }, 1000, atOnce, func(line string) { t.Log(line) })
+	var begun atomic.Bool
+	pings := make(chan bool, 100)
+	go func() {
+		for {
+			var c call
+			if _, err := theirs.receive(&c); err != nil {
+				return
+			}
+			if c.Kind != kindPing {
+				continue // and never answers
+			}
+			a := answer{ID: c.ID}
+			if begun.Load() && c.Offset != 0 {
+				a.Value = 1
+			}
+			_ = theirs.send(&a)
+			select {
+			case pings <- begun.Load():
+			default:
+			}
+		}
+	}()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := u.LookUntilSilent([]string{"/"}, 0)
+		ended <- err
+	}()
+	for range 4 * mostSilent { // it waits for others
+		select {
+		case <-pings:
+		case err := <-ended:
+			t.Fatal("given up before it had begun: ", err)
+		}
+	}
+	begun.Store(true)
+	if err := <-ended; !errors.Is(err, ErrSilent) {
+		t.Error(err)
+	}
+}

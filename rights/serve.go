@@ -37,6 +37,7 @@ func Serve(fd, atOnce int, users *Users) error {
 		return err
 	}
 	places := turns.NewBounded(atOnce, mostHung(atOnce))
+	begun := underWay{calls: map[uint64]bool{}}
 	rest := time.AfterFunc(footprint.After, footprint.Shrink)
 	for {
 		var c call
@@ -48,13 +49,15 @@ func Serve(fd, atOnce int, users *Users) error {
 			return err
 		}
 		if c.Kind == kindPing {
-			_ = l.send(&answer{ID: c.ID}) // an error is the next receive's too
+			_ = l.send(&answer{ID: c.ID, Value: begun.count(uint64(c.Offset))}) // an error is the next receive's too
 			continue
 		}
 		rest.Reset(footprint.After)
 		go func() {
 			leave := places.Take(slow) // not before: pings are answered whatever hangs
+			begun.begin(c.ID)
 			a, opened := users.carry(c, fds)
+			begun.end(c.ID)
 			wire.CloseAll(fds)
 			if err := l.send(&a, opened...); err != nil {
 				_ = l.send(&answer{ID: c.ID, File: durable.Answer{Failure: durable.FailureOf(err)}})

@@ -84,10 +84,14 @@ func (l Look) usable() bool {
 // the user can use so (unix.R_OK, W_OK, X_OK): that one is the last of the looks. It is
 // one request.
 func (u *User) LookAlong(paths []string, use uint32) (looks []Look, err error) {
+	return u.lookAlong(paths, use, nil)
+}
+
+func (u *User) lookAlong(paths []string, use uint32, at *whereabouts) (looks []Look, err error) {
 	if u == nil {
 		return lookAlong(paths, use), nil
 	}
-	a, _, err := u.ask(call{Kind: kindLook, Paths: paths, Mode: use})
+	a, _, err := u.ask(call{Kind: kindLook, Paths: paths, Mode: use, at: at})
 	for _, l := range a.Looks {
 		looks = append(looks, Look{l.Mode, l.Denied.Err(), l.Failure.Err()})
 	}

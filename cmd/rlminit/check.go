@@ -340,7 +340,7 @@ func checkPlace(c *config.Config, profile config.Profile, d *service.Definition,
 	}
 	env, err := config.Environment(c, id, host.Environ, d, profile)
 	if err == nil {
-		err = process.Prepare(nil, process.WhereOf(d, id.Home), d.Command, env).Err
+		err = process.Prepare(process.Ourselves, process.WhereOf(d, id.Home), d.Command, env).Err
 	}
 	if err != nil {
 		return control.Failed("%s: %v", file, err)

@@ -201,7 +201,7 @@ func withTerminal(environment, own []string) []string {
 // replace executes the command in place of this process, and returns only if
 // that fails.
 func replace(where process.Where, args, environment []string) error {
-	p := process.Prepare(nil, where, args, environment)
+	p := process.Prepare(process.Ourselves, where, args, environment)
 	switch {
 	case p.Unrunnable != 0:
 		return &notExecuted{int(p.Unrunnable), p.Err.Error()}

@@ -371,14 +371,14 @@ func (w *world) mayStart(name string, id uint64) {
 	if w.ended {
 		w.fault("%s is spawned, and the container ends", name)
 	}
-	w.requiredIsUp(name, name, map[string]bool{name: true})
+	w.requiredIsUp(name, name, map[string]bool{})
 }
 
-// requiredIsUp looks at what one requires, and a oneshot that is done stands for what it
-// requires, but what that requires of those that require it.
+// requiredIsUp looks at what one requires; a oneshot that is done stands for all that it
+// requires.
 func (w *world) requiredIsUp(name, by string, seen map[string]bool) {
 	for _, other := range w.requires(by) {
-		if seen[other] || by != name && w.leads(w.requires, other, by, map[string]bool{}) {
+		if seen[other] {
 			continue
 		}
 		seen[other] = true

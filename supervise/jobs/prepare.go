@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/internal/redact"
 	"rlminit/isolate"
 	"rlminit/job"
@@ -42,6 +44,7 @@ type prepared struct {
 	refused string // by which guard
 	problem string // why it cannot be run
 	code    int    // what a shell would exit with for that
+	passes  bool   // and it may be otherwise soon
 	who     control.Environment
 }
 
@@ -85,6 +88,7 @@ type preparing struct {
 	before *control.Telemetry // as it was when it was submitted
 	ahead  <-chan *prepared   // gives one: what is prepared while the submission is written down; nil: nothing is
 	ready  *prepared
+	tries  int // that failed for something that passes
 }
 
 // fresh is how old what was seen of the container may be when a job's turn comes.
@@ -110,9 +114,13 @@ func (p *preparing) drop() {
 	}
 }
 
-// prepareWithin is how long a job's directory and program may take to be looked
-// up, before the file system that they are on is said not to answer.
-const prepareWithin = 5 * time.Second
+// prepareWithin bounds one preparation of a job, whatever it waits for: as long as all tries
+// of one that fails for something that passes. A file system of its directory or program
+// that does not answer is found long before, rights.ErrSilent.
+const prepareWithin = 90 * time.Second
+
+// againAfter is when a job is prepared again that could not be for something that passes.
+var againAfter = []time.Duration{5 * time.Second, 15 * time.Second, 45 * time.Second}
 
 const silent = "its working directory or program lies on a file system that does not answer"
 
@@ -129,7 +137,7 @@ func (r *Runner) prepare(t *task) {
 	late := time.AfterFunc(prepareWithin, func() {
 		r.loop.Do(func() {
 			if t.state.Stage == job.Preparing {
-				t.why.problem, t.why.code = silent, 126
+				t.why.problem, t.why.code = "nothing has come of preparing it for 90 s: a file of its environment may lie on a file system that does not answer", 126
 				r.step(t, job.Event{Kind: job.NotSpawned})
 			}
 		})
@@ -157,6 +165,17 @@ func (r *Runner) beginPreparing(t *task, seen func() *control.Telemetry, busy bo
 func (r *Runner) preparedFor(t *task, p *prepared) {
 	if t.state.Stage != job.Preparing {
 		p.close() // it was cancelled meanwhile
+		return
+	}
+	if p.passes && p.refused == "" && t.prep.tries < len(againAfter) {
+		time.AfterFunc(againAfter[t.prep.tries], func() {
+			r.loop.Do(func() {
+				if t.state.Stage == job.Preparing {
+					r.prepare(t)
+				}
+			})
+		})
+		t.prep.tries++
 		return
 	}
 	t.prep.ready = p
@@ -235,7 +254,7 @@ func (l *place) preparation(q *control.RunJob, argv []string, before func() *con
 	}
 	p.pipes = piped()
 	if p.err != nil && p.problem == "" {
-		p.problem, p.code = fmt.Sprintf("cannot make its pipes: %v", p.err), exitFailed
+		p.fail(fmt.Errorf("cannot make its pipes: %w", p.err))
 	}
 	if p.refused != "" || p.problem != "" {
 		p.close()
@@ -245,10 +264,13 @@ func (l *place) preparation(q *control.RunJob, argv []string, before func() *con
 }
 
 // fail notes that it is rlminit that failed.
-func (p *prepared) fail(problem string) *prepared {
-	p.problem, p.code = problem, exitFailed
+func (p *prepared) fail(err error) *prepared {
+	p.problem, p.code, p.passes = err.Error(), exitFailed, passes(err)
 	return p
 }
+
+// passes tells whether what failed for err may well succeed soon.
+func passes(err error) bool { return errors.Is(err, rights.ErrEnded) || durable.Temporary(err) }
 
 // found is what preparation looks for; argv, where it is set, is in the place of what
 // is asked for.
@@ -260,13 +282,13 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	of := ownerOf(q)
 	who, err := l.host.Environment(of)
 	if err != nil {
-		return p.fail(err.Error())
+		return p.fail(err)
 	}
 	uid, user := l.host.User(of)
 	p.uid, p.who, p.env = uid, who, withEnvironment(who.Environment, q.Environment)
 	session, problem := l.sessions.dir(q.Session)
 	if problem != "" {
-		return p.fail(problem)
+		return p.fail(errors.New(problem))
 	}
 	if session != "" {
 		who.Dir = session
@@ -285,7 +307,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	limits, err := l.limitsOf(q)
 	if err != nil {
-		return p.fail(err.Error())
+		return p.fail(err)
 	}
 	p.limits, p.bounds = rlimits(limits), config.Bounds(limits)
 	if level := isolationOf(q); level.Above(isolate.None) {
@@ -295,13 +317,16 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 			p.walls, err = l.host.Walls(of, isolation, p.env, session)
 		}
 		if err != nil {
-			return p.fail(err.Error())
+			return p.fail(err)
 		}
 		p.env = withEnvironment(p.walls.Environment, q.Environment)
 	}
-	found := process.Prepare(user, where, q.Command, p.env)
+	found := process.Prepare(user.LookUntilSilent, where, q.Command, p.env)
 	p.path, p.dir, p.code = found.Path, found.Dir, int(found.Unrunnable)
-	if found.Err != nil {
+	if errors.Is(found.Err, rights.ErrSilent) {
+		p.problem, p.code = silent, 126
+	} else if found.Err != nil {
+		p.passes = passes(found.Err)
 		p.problem = strings.ReplaceAll(found.Err.Error(), "working_dir ", "")
 		if found.Unrunnable == 0 {
 			p.code = exitFailed

@@ -64,7 +64,7 @@ func weigh(g *Graph, facts []Fact, n Node) Decision {
 		held, cycle := Free, false
 		switch {
 		case g.requiresItself(n, e):
-			if !f.up() {
+			if !f.runs() {
 				held, cycle = Stuck, true
 			}
 		case e.Kind == Requires:

@@ -132,10 +132,9 @@ func (f Fact) leaving() bool {
 	return f.Phase == Ending || f.uses() && f.Turn.Stops()
 }
 
-// up tells whether it runs, or has done its work, and no command will change that.
-func (f Fact) up() bool {
-	return (f.Phase == Up || f.Phase == Done) && f.Turn == NoTurn
-}
+// runs tells whether it is a daemon that runs, and no command will change that. A oneshot
+// that is done is up only with what it requires, so on a cycle of requires it never is.
+func (f Fact) runs() bool { return f.Phase == Up && f.Turn == NoTurn }
 
 // settled tells whether services that want it, or come after it, may start. They come
 // after what a service without a process comes after, too.

@@ -175,6 +175,32 @@ func TestRingClosedElsewhere(t *testing.T) {
 	}
 }
 
+// A oneshot that is done when a cycle of requires closes over it starts nobody on the cycle
+// any more, nor behind it: what it requires is not up. A daemon that runs does.
+func TestRingClosedOverWhatIsDone(t *testing.T) {
+	for phase, want := range map[order.Phase]order.Held{order.Done: order.Stuck, order.Up: order.Free} {
+		var s order.Set
+		a, b, behind := s.Add(), s.Add(), s.Add()
+		requires := func(n order.Node) []order.Edge { return []order.Edge{{To: n, Kind: order.Requires}} }
+		s.Link(a, requires(b))
+		s.Link(behind, requires(b))
+		s.Observe(b, order.Fact{Phase: phase, Wanted: true})
+		s.Observe(a, order.Fact{Phase: order.Backoff, Wanted: true})
+		s.Observe(behind, order.Fact{Phase: order.Backoff, Wanted: true})
+		drain(&s, func(order.Action) {})
+		if held := s.Decided(a).Held; held != order.Free {
+			t.Errorf("b is %s, and a is held: %s", phase, held)
+		}
+		s.Link(b, requires(a))
+		drain(&s, func(order.Action) {})
+		for _, n := range []order.Node{a, behind} {
+			if held := s.Decided(n).Held; held != want {
+				t.Errorf("b is %s on a cycle, and %d is held: %s, not %s", phase, n, held, want)
+			}
+		}
+	}
+}
+
 func drain(s *order.Set, do func(order.Action)) {
 	for {
 		x, more := s.Next()

@@ -63,17 +63,23 @@ func Unchecked(where Where, argv, env []string) Prepared {
 	return Prepared{Argv: argv, Dir: where.Dir, Home: cmp.Or(where.Home, "/"), Path: argv[0], Env: env}
 }
 
+// Looks is LookAlong of a user, or LookUntilSilent.
+type Looks func(paths []string, use uint32) ([]rights.Look, error)
+
+// Ourselves are Looks with our own rights.
+var Ourselves Looks = (*rights.User)(nil).LookAlong
+
 // Prepare looks for the working directory of argv, and for its program on the PATH of
-// env, as user may. A directory that is named and cannot be entered is an error. The
-// file systems may not answer.
-func Prepare(user *rights.User, where Where, argv, env []string) Prepared {
+// env, as a user may. A directory that is named and cannot be entered is an error. The
+// file systems may not answer: look says for how long that is borne.
+func Prepare(look Looks, where Where, argv, env []string) Prepared {
 	p := Unchecked(where, argv, env)
 	if p.Err != nil {
 		return p
 	}
 	dir := cmp.Or(p.Dir, p.Home)
 	s := searchFor(argv[0], dir, env)
-	looks, err := user.LookAlong(append([]string{dir}, s.paths...), unix.X_OK)
+	looks, err := look(append([]string{dir}, s.paths...), unix.X_OK)
 	switch {
 	case err != nil:
 		return Prepared{Err: fmt.Errorf("cannot run %q: %w", argv[0], err)}
@@ -84,7 +90,7 @@ func Prepare(user *rights.User, where Where, argv, env []string) Prepared {
 		if where.Dir != "" || dir == "/" {
 			return Prepared{Err: err}
 		}
-		return Prepare(user, Where{}, argv, env)
+		return Prepare(look, Where{}, argv, env)
 	}
 	path, err := s.found(looks[1:])
 	return Prepared{Argv: argv, Dir: dir, Path: path, Env: env, Err: err, Unrunnable: Unrunnable(err)}

@@ -28,7 +28,7 @@ func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 	write("noshell", "#!/no/such/shell -e\n", 0o755)
 	env := []string{"PATH=" + dir + ":/nowhere"}
 	in := func(dir, name string) Prepared {
-		return Prepare(nil, Where{Dir: dir}, []string{name}, env)
+		return Prepare(Ourselves, Where{Dir: dir}, []string{name}, env)
 	}
 	for name, at := range map[string]string{"good": "/", "./good": dir} {
 		if p := in(at, name); p.Err != nil || p.Path != filepath.Join(dir, "good") || p.Dir != at || p.Unrunnable != 0 {
@@ -45,7 +45,7 @@ func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 		}
 	}
 	for home, want := range map[string]string{dir: dir, dir + "/none": "/", dir + "/plain": "/", "": "/"} {
-		if p := Prepare(nil, Where{Home: home}, []string{"good"}, env); p.Err != nil || p.Dir != want {
+		if p := Prepare(Ourselves, Where{Home: home}, []string{"good"}, env); p.Err != nil || p.Dir != want {
 			t.Errorf("with the home %q: %+v, want %q", home, p, want)
 		}
 	}

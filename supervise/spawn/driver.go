@@ -361,7 +361,7 @@ func (d *Driver) explain(l *Launch, m *wire.SpawnFailed) (reason string, passes 
 			found.Walls.Close()
 		}
 		if found.Err == nil {
-			found = process.Prepare(found.User, process.Where{Dir: found.Dir, Home: found.Home}, found.Argv, found.Env)
+			found = process.Prepare(found.User.LookAlong, process.Where{Dir: found.Dir, Home: found.Home}, found.Argv, found.Env)
 		}
 		if found.Err != nil {
 			return found.Err.Error(), passing(found.Err), found.Unrunnable

@@ -15,11 +15,11 @@ import (
 )
 
 // onceBroke are the calls whose refusal has stopped services, or lost output, before.
-var onceBroke = []string{"splice", "statx", "fallocate", "prlimit64", "renameat2", "fsync", "fdatasync", "eventfd2"}
+var onceBroke = []string{"splice", "statx", "fallocate", "prlimit64", "renameat2", "fsync", "fdatasync", "eventfd2", "getrandom"}
 
 // needed are the calls without which no Go program begins, or nothing can be executed: where
 // they are refused the container ends with another code than 0, and may say nothing.
-var needed = []string{"eventfd2"} // the runtime's poller
+var needed []string // none is known
 
 // refusedWithin is how long an end, or the failure of a verb, may take on a busy machine.
 const refusedWithin = 30 * time.Second

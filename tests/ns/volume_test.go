@@ -94,3 +94,19 @@ func TestVolumeMended(t *testing.T) {
 	b.Await("gateway-alice", "running")
 	b.Must("health", "--level", "ready")
 }
+
+// TestLogsAreGone: who removes the directory of logs below the supervisor is told by doctor.
+func TestLogsAreGone(t *testing.T) {
+	if !Privileged() {
+		t.Skip("needs root: a supervisor with a uid of its own")
+	}
+	t.Parallel()
+	b := Start(t, box.Spec{Config: contract.Config()})
+	b.Must("profile", "create", "alice")
+	b.Await("gateway-alice", "running")
+	b.Shell(box.Root, "rm -rf "+b.Home()+"/logs")
+	box.Eventually(b, answerTimeout, "doctor says it", func() (bool, any) {
+		r := b.As(box.Root, "rlminit", "doctor")
+		return strings.Contains(r.Out, b.Home()+"/logs is missing"), r
+	})
+}
