@@ -52,19 +52,24 @@ func refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
 func guarded(g *Gate) http.Handler {
 	return g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/login" {
-			if outcome, _ := g.LogIn(w, r); outcome != Welcome {
+			if _, outcome, _ := g.LogIn(w, r); outcome != Welcome {
 				w.WriteHeader(http.StatusUnauthorized)
 			}
 			return
 		}
-		s := g.Enter(r)
+		key, page := "", r.URL.Path
+		if below, is := strings.CutPrefix(page, Below); is {
+			key, page, _ = strings.Cut(below, "/")
+			page = "/" + page
+		}
+		s := g.Enter(r, key)
 		switch {
 		case s == nil:
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.Method == http.MethodPost && !Posted(w, r, s):
 			w.WriteHeader(http.StatusForbidden)
-		case r.URL.Path == "/logout":
-			g.LogOut(w, r)
+		case page == "/logout":
+			g.LogOut(w, r, s)
 		default:
 			_, _ = w.Write([]byte(s.Token.By()))
 		}
@@ -146,12 +151,15 @@ func logIn(t *testing.T, h http.Handler, token string) *http.Cookie {
 	return got.Cookies()[0]
 }
 
-// status asks for a page with a cookie.
+// status asks for a page with a cookie, below its path.
 func status(h http.Handler, c *http.Cookie) int {
-	r := request("GET", "localhost:9118", "/", "")
+	r := request("GET", "localhost:9118", c.Path, "")
 	r.AddCookie(c)
 	return answer(h, r).StatusCode
 }
+
+// keyOf is that of the path of a cookie.
+func keyOf(c *http.Cookie) string { return strings.Trim(strings.TrimPrefix(c.Path, Below), "/") }
 
 // A session is over with its time, with its token's time, and as soon as the token is taken
 // out of the file; nobody can make one, or lengthen it.
@@ -162,14 +170,14 @@ func TestSession(t *testing.T) {
 	g.now = func() time.Time { return now }
 	h := guarded(g)
 	anne, lates := logIn(t, h, annes), logIn(t, h, late)
-	if !anne.HttpOnly || anne.SameSite != http.SameSiteStrictMode || anne.Secure || anne.Path != "/" || anne.Name != "rlminit-9118" {
+	if !anne.HttpOnly || anne.SameSite != http.SameSiteStrictMode || anne.Secure || len(keyOf(anne)) < 26 || anne.Name != "rlminit" {
 		t.Errorf("the cookie is %v", anne)
 	}
 	if strings.Contains(anne.Value, annes) || status(h, anne) != http.StatusOK || status(h, lates) != http.StatusOK {
 		t.Errorf("who is logged in does not come in")
 	}
 	for _, forged := range []string{"", "x", anne.Value[:len(anne.Value)-1], anne.Value + "A", strings.ToLower(anne.Value), "22222" + anne.Value[5:], lates.Value[:26] + anne.Value[26:], annes} {
-		if got := status(h, &http.Cookie{Name: anne.Name, Value: forged}); got != http.StatusUnauthorized {
+		if got := status(h, &http.Cookie{Name: anne.Name, Value: forged, Path: anne.Path}); got != http.StatusUnauthorized {
 			t.Errorf("%q is answered with %d", forged, got)
 		}
 	}
@@ -206,13 +214,11 @@ func TestLogOut(t *testing.T) {
 	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, "anne "+annes)}, refuse)
 	h := guarded(g)
 	mine, other := logIn(t, h, annes), logIn(t, h, annes)
-	r := request("POST", "localhost:9118", "/logout", "")
-	r.AddCookie(mine)
-	s := g.Enter(r)
+	s := g.logged.find(mine.Value, time.Now())
 	form := url.Values{"csrf": {s.CSRF()}}.Encode()
-	r = request("POST", "localhost:9118", "/logout", form)
+	r := request("POST", "localhost:9118", mine.Path+"logout", form)
 	r.AddCookie(mine)
-	if got := answer(h, r); len(got.Cookies()) != 1 || got.Cookies()[0].MaxAge >= 0 {
+	if got := answer(h, r); len(got.Cookies()) != 1 || got.Cookies()[0].MaxAge >= 0 || got.Cookies()[0].Path != mine.Path {
 		t.Errorf("the logout is answered with %d and %v", got.StatusCode, got.Cookies())
 	}
 	if status(h, mine) != http.StatusUnauthorized || status(h, other) != http.StatusOK {
@@ -225,6 +231,39 @@ func TestLogOut(t *testing.T) {
 	}
 	if answer(h, r).StatusCode != http.StatusUnauthorized {
 		t.Error("somebody can log out twice")
+	}
+}
+
+// A session is at a path of its own: path or cookie alone open nothing, nor do those of two
+// sessions, and what others have a browser send besides is in nobody's way.
+func TestPathAndCookie(t *testing.T) {
+	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, "anne "+annes)}, refuse)
+	h := guarded(g)
+	mine, other := logIn(t, h, annes), logIn(t, h, annes)
+	if mine.Path == other.Path || mine.Value == other.Value {
+		t.Fatalf("two logins have one path or cookie: %v, %v", mine, other)
+	}
+	for name, of := range map[string]struct {
+		path    string
+		cookies []string
+		want    int
+	}{
+		"path and cookie":              {mine.Path, []string{mine.Value}, http.StatusOK},
+		"beside a cookie of elsewhere": {mine.Path, []string{"tossed", other.Value, mine.Value}, http.StatusOK},
+		"the path alone":               {mine.Path, nil, http.StatusUnauthorized},
+		"the cookie alone":             {"/", []string{mine.Value}, http.StatusUnauthorized},
+		"the cookie and no key":        {"/s//", []string{mine.Value}, http.StatusUnauthorized},
+		"the path of another":          {other.Path, []string{mine.Value}, http.StatusUnauthorized},
+		"a path like it":               {strings.ToLower(mine.Path), []string{mine.Value}, http.StatusUnauthorized},
+		"a part of the path":           {mine.Path[:len(mine.Path)-2] + "/", []string{mine.Value}, http.StatusUnauthorized},
+	} {
+		r := request("GET", "localhost:9118", of.path, "")
+		for _, value := range of.cookies {
+			r.AddCookie(&http.Cookie{Name: mine.Name, Value: value})
+		}
+		if got := answer(h, r); got.StatusCode != of.want {
+			t.Errorf("%s: answered with %d, and not %d", name, got.StatusCode, of.want)
+		}
 	}
 }
 
@@ -281,7 +320,7 @@ func TestForeignForm(t *testing.T) {
 		"as JSON":                  {csrf(cookie), []string{"Content-Type", "application/json"}, http.StatusForbidden},
 		"too large":                {csrf(cookie) + "&a=" + strings.Repeat("x", formMost), nil, http.StatusForbidden},
 	} {
-		r := request("POST", "localhost:9118", "/do", of.form, of.headers...)
+		r := request("POST", "localhost:9118", cookie.Path+"do", of.form, of.headers...)
 		r.AddCookie(cookie)
 		if got := answer(h, r); got.StatusCode != of.want {
 			t.Errorf("a form %s is answered with %d, and not %d", name, got.StatusCode, of.want)
@@ -303,8 +342,8 @@ func TestHeaders(t *testing.T) {
 	for _, r := range []*http.Request{request("GET", "localhost", "/", ""), request("GET", "evil.example", "/", ""), request("PUT", "localhost", "/", "")} {
 		got := answer(h, r).Header
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-			"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'self'",
+			"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			"Strict-Transport-Security": "max-age=31536000", "Access-Control-Allow-Origin": "",
 		} {
 			if got.Get(name) != want {
@@ -312,7 +351,7 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 	}
-	if c := logIn(t, h, bare); !c.Secure || c.Name != "__Host-rlminit-9118" {
+	if c := logIn(t, h, bare); !c.Secure || c.Name != "__Secure-rlminit" {
 		t.Errorf("under TLS the cookie is %v", c)
 	}
 }
@@ -411,7 +450,7 @@ func TestWrongTokens(t *testing.T) {
 	for range 32 {
 		go func() {
 			r := request("POST", "localhost:9118", "/login", "token=wrong").WithContext(ctx)
-			outcome, _ := g.LogIn(httptest.NewRecorder(), r)
+			_, outcome, _ := g.LogIn(httptest.NewRecorder(), r)
 			guessing <- outcome
 		}()
 	}
@@ -460,7 +499,7 @@ func TestFrom(t *testing.T) {
 func TestNext(t *testing.T) {
 	for asked, want := range map[string]string{
 		"/service/a?q=b": "/service/a?q=b", "/": "/", "": "/", "//evil.example": "/", "/\\evil.example": "/", "https://evil.example": "/",
-		"javascript:alert(1)": "/", "evil": "/", "/login?next=/login": "/", "/a\r\nSet-Cookie: x": "/", "/\t/evil.example": "/", "/a?token=x&b=c": "/a",
+		"javascript:alert(1)": "/", "evil": "/", "/login?next=/login": "/", "/s/KEY/service/a?q=b": "/service/a?q=b", "/s/KEY": "/", "/s/KEY//evil.example": "/", "/s/KEY/login": "/", "/a\r\nSet-Cookie: x": "/", "/\t/evil.example": "/", "/a?token=x&b=c": "/a",
 	} {
 		if got := Next(asked); got != want {
 			t.Errorf("%q leads to %q", asked, got)
@@ -479,7 +518,7 @@ func TestOpen(t *testing.T) {
 	if got := answer(h, request("POST", "localhost", "/do", "csrf=x")); got.StatusCode != http.StatusForbidden {
 		t.Errorf("a foreign form is answered with %d", got.StatusCode)
 	}
-	form := url.Values{"csrf": {g.Enter(request("GET", "localhost", "/", "")).CSRF()}}.Encode()
+	form := url.Values{"csrf": {g.Enter(request("GET", "localhost", "/", ""), "").CSRF()}}.Encode()
 	if got := answer(h, request("POST", "localhost", "/do", form)); got.StatusCode != http.StatusOK {
 		t.Errorf("its own form is answered with %d", got.StatusCode)
 	}

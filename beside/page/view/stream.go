@@ -97,7 +97,7 @@ func (p *Pages) feed(r *http.Request, out *eventWriter, tab *live.Tab, log *live
 		case m := <-log.Messages():
 			ok = out.send(m)
 		case <-beats.C:
-			if p.gate.Enter(r) == nil {
+			if !p.gate.Holds(session) {
 				out.send(over)
 				return
 			}

@@ -4,16 +4,29 @@
 (() => {
   const $ = (id) => document.getElementById(id);
 
+  // The session. Its path is known to this browser alone, and is kept where pages of this
+  // very address can read it, so that an address without it leads into the session.
+  const form = $("login"), session = (location.pathname.match(/^\/s\/[^/]+\//) || [""])[0];
+  const keep = {
+    get() { // the browser may keep nothing, or what another server has left at this address
+      try { return (localStorage.getItem("session") || "").match(/^\/s\/[A-Z2-7]{26}\/$/)?.[0] || ""; } catch { return ""; }
+    },
+    set(path) { try { if (path) localStorage.setItem("session", path); else localStorage.removeItem("session"); } catch { /* the same */ } },
+  };
+  if (!form && session && document.body.dataset.session) keep.set(session);
+  if (form && session && keep.get() === session) keep.set(""); // it is over
+
   // A token may come behind the #, which browsers send to nobody. It is used at once and
   // does not stay in the address.
   if (location.hash.startsWith("#token=")) {
     const token = decodeURIComponent(location.hash.slice("#token=".length));
     history.replaceState(null, "", location.pathname + location.search);
-    const form = $("login");
     if (form) {
       $("token").value = token;
       form.requestSubmit();
     }
+  } else if (form && !$("wrong") && keep.get()) {
+    location.replace(keep.get() + form.elements.next.value.slice(1) + location.hash);
   }
 
   // Times since.
