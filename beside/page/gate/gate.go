@@ -219,7 +219,7 @@ func readForm(w http.ResponseWriter, r *http.Request) bool {
 const (
 	Welcome = iota
 	WrongToken
-	TooMany // wrong ones, so that this one is not even slowed
+	TooMany // wrong ones, so that this one is not looked at
 	NoForm
 )
 
@@ -232,14 +232,16 @@ func (g *Gate) LogIn(w http.ResponseWriter, r *http.Request) (s *Session, outcom
 	if g.local != nil {
 		return g.local, Welcome, nil
 	}
+	seen := g.wrong.wait(r.Context(), g.from(r))
+	if seen == nil {
+		return nil, TooMany, nil
+	}
 	token, err := g.set.Tokens.Find(strings.TrimSpace(r.PostForm.Get("token")), g.now())
+	seen(token != nil)
 	if token != nil {
 		s := newSession(token, g.now())
 		http.SetCookie(w, g.cookie(r, s, g.logged.begin(s, g.now())))
 		return s, Welcome, nil
-	}
-	if !g.wrong.hold(r.Context(), g.from(r)) {
-		return nil, TooMany, err
 	}
 	return nil, WrongToken, err
 }

@@ -406,17 +406,17 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// Wrong tokens take longer and longer, few at a time; a right one comes in at once, from the
-// same address too.
+// A token after wrong ones waits, longer and longer, few at a time, and where many addresses
+// guess the first of each too; a right one does not count.
 func TestWrongTokens(t *testing.T) {
 	var s slowness
 	now := time.Now()
 	from := netip.MustParseAddr("192.0.2.1")
-	last := time.Duration(0)
+	last := -time.Second
 	for range slowPerAddress {
 		pause, ok := s.enter(from, now)
 		if !ok || pause <= last {
-			t.Errorf("a wrong token waits %s after %s: %v", pause, last, ok)
+			t.Errorf("a token waits %s after %s: %v", pause, last, ok)
 		}
 		last = pause
 	}
@@ -424,51 +424,65 @@ func TestWrongTokens(t *testing.T) {
 		t.Error("an address may have any number waiting")
 	}
 	for i := range slowInTotal - slowPerAddress {
-		if _, ok := s.enter(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), now); !ok {
-			t.Fatalf("the %dth address may not wait", i)
+		if pause, ok := s.enter(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), now); !ok || pause != 0 {
+			t.Fatalf("the first of the %dth address waits %s: %v", i, pause, ok)
 		}
 	}
 	if _, ok := s.enter(netip.MustParseAddr("192.0.2.2"), now); ok {
 		t.Error("any number may wait in total")
 	}
+	s.leave(from, false)
+	if pause, ok := s.enter(netip.MustParseAddr("192.0.2.2"), now); !ok || pause != slowFirst {
+		t.Errorf("while many addresses guess, the first of another waits %s: %v", pause, ok)
+	}
+	if pause, ok := s.enter(from, now.Add(2*slowForgotten)); ok {
+		t.Errorf("more wait than may: %s", pause)
+	}
+
 	s = slowness{}
 	for i := range 3 * slowRemembered {
 		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 		if _, ok := s.enter(a, now); !ok {
 			t.Fatalf("the %dth address is refused", i)
 		}
-		s.leave(a)
+		s.leave(a, false)
 	}
 	if len(s.by) > slowRemembered {
 		t.Errorf("%d addresses are remembered", len(s.by))
 	}
 
+	s = slowness{}
+	for range 10 {
+		if pause, ok := s.enter(from, now); !ok || pause != 0 {
+			t.Errorf("after right tokens one waits %s: %v", pause, ok)
+		}
+		s.leave(from, true)
+	}
+}
+
+// Whoever does not wait for the answer guesses no faster: of any number of tokens, by clients
+// that hang up at once, as many are looked at as if they had waited. The right one is not
+// found out so either.
+func TestClientHangsUp(t *testing.T) {
 	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, bare)}, refuse)
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	guessing := make(chan int, 32)
-	for range 32 {
-		go func() {
-			r := request("POST", "localhost:9118", "/login", "token=wrong").WithContext(ctx)
-			_, outcome, _ := g.LogIn(httptest.NewRecorder(), r)
-			guessing <- outcome
-		}()
-	}
-	for range 32 - slowPerAddress {
-		if outcome := <-guessing; outcome != TooMany {
-			t.Errorf("the outcome of a guess is %d", outcome)
-		}
-	}
-	began := time.Now()
-	logIn(t, guarded(g), bare)
-	if took := time.Since(began); took > slowFirst {
-		t.Errorf("the right token took %s", took)
-	}
 	cancel()
-	for range slowPerAddress {
-		if outcome := <-guessing; outcome != WrongToken {
-			t.Errorf("the outcome of a guess is %d", outcome)
+	looked := 0
+	began := time.Now()
+	for range 2000 {
+		r := request("POST", "localhost:9118", "/login", "token=wrong").WithContext(ctx)
+		if _, outcome, _ := g.LogIn(httptest.NewRecorder(), r); outcome == WrongToken {
+			looked++
 		}
+	}
+	if took := time.Since(began); looked > 1+int(took/slowFirst) {
+		t.Errorf("in %s %d tokens were looked at", took, looked)
+	}
+	g.wrong.mu.Lock()
+	waiting := g.wrong.waiting
+	g.wrong.mu.Unlock()
+	if waiting == 0 && time.Since(began) < slowFirst {
+		t.Error("no token waits any more, though its time is not over")
 	}
 }
 

@@ -157,7 +157,7 @@ func (p *door) logIn(w http.ResponseWriter, r *http.Request) {
 		p.askToken(w, r, http.StatusServiceUnavailable, r.PostForm.Get("next"), "no token can be checked: see the log of the page, rlminit logs page")
 	case outcome == gate.TooMany:
 		w.Header().Set("Retry-After", "10")
-		p.askToken(w, r, http.StatusTooManyRequests, r.PostForm.Get("next"), "this is not the token; too many wrong ones are being tried, so wait a little before the next")
+		p.askToken(w, r, http.StatusTooManyRequests, r.PostForm.Get("next"), "the token was not looked at: too many wrong ones are being tried; wait a little, and try again")
 	case outcome == gate.NoForm:
 		p.askToken(w, r, http.StatusBadRequest, "", "the form could not be read; try again")
 	default:
