@@ -116,6 +116,7 @@ func (p *parser) pageService(g *Page, at document.Node) {
 	}
 	d.Control, d.Ready = g.Allow, &service.Probe{Notify: true, Timeout: 30 * time.Second}
 	d.Limits.Memory = pageMemory
+	d.Sockets = []service.Socket{g.socket()}
 	set := func(name, value string) {
 		if value != "" {
 			d.Environment[name] = service.Value{Text: value}
@@ -136,6 +137,15 @@ func (p *parser) pageService(g *Page, at document.Node) {
 	runtime, _ := p.env("RLMINIT_RUNTIME_DIR")
 	set("RLMINIT_RUNTIME_DIR", runtime)
 	d.Check(at)
+}
+
+// socket is the listener of the page. It is opened for it and passed, and PID 1 holds it:
+// while the page is down no service can listen there, and ask people for their tokens.
+func (g *Page) socket() service.Socket {
+	if path, is := strings.CutPrefix(g.Listen, "unix:"); is {
+		return service.Socket{Network: "unix", Address: path, Name: PageService}
+	}
+	return service.Socket{Network: "tcp", Address: g.Listen, Name: PageService}
 }
 
 // UID is the uid that the page is to have; of nil, that of the one that a reload may bring.

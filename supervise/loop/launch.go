@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"rlminit/config"
@@ -78,7 +79,7 @@ func (l *Loop) openFor(of *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []
 		fds, m.Targets = []int{l.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
 	}
 	opens := l.prep.opens(u, of.ID)
-	opened, err := l.opened.Open(u.life.Node(), opens, of.User)
+	opened, err := l.opened.Open(u.life.Node(), opens, l.prep.Listens(of.Definition, of.User))
 	if err == nil && opens.NotifiesAlone() {
 		err = of.Walls.Notifies(opened.Notify)
 	}
@@ -130,6 +131,19 @@ func (l *Loop) whose(err error) error {
 		return err
 	}
 	return fmt.Errorf("cannot listen on %s:%s: rlminit holds that address for %s; give one of the two another", used.Socket.Network, used.Socket.Address, holder)
+}
+
+// holdAddress opens the socket of the page as soon as there is a definition of it. So no
+// service that is started earlier, or while the page is stopped, can listen there and ask
+// people for their tokens.
+func (v *Services) holdAddress(u *unit) {
+	if !v.prep.IsPage(u.definition) {
+		return
+	}
+	_, user := v.prep.RecordedUser(u.definition)
+	if err := v.opened.Hold(u.life.Node(), v.prep.opens(u, u.state.ID), v.prep.Listens(u.definition, user)); err != nil {
+		slog.Warn("the address of the page is not held until the page starts", "err", err)
+	}
 }
 
 // allotTag sees to it that u has a tag, where tags can be given.
