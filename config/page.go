@@ -116,7 +116,7 @@ func (p *parser) pageService(g *Page, at document.Node) {
 	}
 	d.Control, d.Ready = g.Allow, &service.Probe{Notify: true, Timeout: 30 * time.Second}
 	d.Limits.Memory = pageMemory
-	d.Sockets = []service.Socket{g.socket()}
+	d.Sockets = g.sockets()
 	set := func(name, value string) {
 		if value != "" {
 			d.Environment[name] = service.Value{Text: value}
@@ -139,13 +139,14 @@ func (p *parser) pageService(g *Page, at document.Node) {
 	d.Check(at)
 }
 
-// socket is the listener of the page. It is opened for it and passed, and PID 1 holds it:
+// sockets has the listener of the page. It is opened for it and passed, and PID 1 holds it:
 // while the page is down no service can listen there, and ask people for their tokens.
-func (g *Page) socket() service.Socket {
-	if path, is := strings.CutPrefix(g.Listen, "unix:"); is {
-		return service.Socket{Network: "unix", Address: path, Name: PageService}
+// One at a path the page binds as its own user, whose directory services cannot write to.
+func (g *Page) sockets() []service.Socket {
+	if strings.HasPrefix(g.Listen, "unix:") {
+		return nil
 	}
-	return service.Socket{Network: "tcp", Address: g.Listen, Name: PageService}
+	return []service.Socket{{Network: "tcp", Address: g.Listen, Name: PageService}}
 }
 
 // UID is the uid that the page is to have; of nil, that of the one that a reload may bring.

@@ -42,7 +42,7 @@ page:
 		t.Errorf("it stands at %+v", origins)
 	}
 	d = parsed(t, nil, "version: 1\npage: {listen: \"unix:/data/page/sock\"}\n").Services[PageService]
-	if d.Control != service.ControlRead || len(d.Secrets) != 0 || d.Environment["RLMINIT_PAGE_TOKENS"].Text != "" || !slices.Equal(d.Sockets, []service.Socket{{Network: "unix", Address: "/data/page/sock", Name: "page"}}) {
+	if d.Control != service.ControlRead || len(d.Secrets) != 0 || d.Environment["RLMINIT_PAGE_TOKENS"].Text != "" || len(d.Sockets) != 0 {
 		t.Errorf("behind a socket: %+v", d)
 	}
 	if c := parsed(t, nil, "version: 1\nservices: {page: {command: [mine]}}\n"); c.Page != nil || c.Services[PageService].Command[0] != "mine" {

@@ -79,7 +79,7 @@ func (l *Loop) openFor(of *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []
 		fds, m.Targets = []int{l.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
 	}
 	opens := l.prep.opens(u, of.ID)
-	opened, err := l.opened.Open(u.life.Node(), opens, l.prep.Listens(of.Definition, of.User))
+	opened, err := l.opened.Open(u.life.Node(), opens, of.User)
 	if err == nil && opens.NotifiesAlone() {
 		err = of.Walls.Notifies(opened.Notify)
 	}
@@ -141,7 +141,7 @@ func (v *Services) holdAddress(u *unit) {
 		return
 	}
 	_, user := v.prep.RecordedUser(u.definition)
-	if err := v.opened.Hold(u.life.Node(), v.prep.opens(u, u.state.ID), v.prep.Listens(u.definition, user)); err != nil {
+	if err := v.opened.Hold(u.life.Node(), v.prep.opens(u, u.state.ID), user); err != nil {
 		slog.Warn("the address of the page is not held until the page starts", "err", err)
 	}
 }

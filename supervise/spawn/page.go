@@ -8,23 +8,12 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/trust"
-	"rlminit/rights"
 	"rlminit/service"
 )
 
 // IsPage tells whether a service is the one that the section page makes.
 func (p *Preparer) IsPage(d *service.Definition) bool {
 	return d.Name == config.PageService && p.Config().Page != nil
-}
-
-// Listens is the user for whom the sockets of a service are opened, which is otherwise that
-// of its files: a page with a uid of its own has a socket at a path by that uid, so that
-// services cannot connect to it.
-func (p *Preparer) Listens(d *service.Definition, user *rights.User) *rights.User {
-	if uid := p.Policy.Profiles.Page; user != nil && uid != 0 && p.IsPage(d) {
-		return user.As(uid)
-	}
-	return user
 }
 
 // ErrPageUntold is of a page that has neither a uid nor a tag of its own: the control
