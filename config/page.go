@@ -116,6 +116,7 @@ func (p *parser) pageService(g *Page, at document.Node) {
 	}
 	d.Control, d.Ready = g.Allow, &service.Probe{Notify: true, Timeout: 30 * time.Second}
 	d.Limits.Memory = pageMemory
+	d.Sockets = g.sockets()
 	set := func(name, value string) {
 		if value != "" {
 			d.Environment[name] = service.Value{Text: value}
@@ -136,6 +137,16 @@ func (p *parser) pageService(g *Page, at document.Node) {
 	runtime, _ := p.env("RLMINIT_RUNTIME_DIR")
 	set("RLMINIT_RUNTIME_DIR", runtime)
 	d.Check(at)
+}
+
+// sockets has the listener of the page. It is opened for it and passed, and PID 1 holds it:
+// while the page is down no service can listen there, and ask people for their tokens.
+// One at a path the page binds as its own user, whose directory services cannot write to.
+func (g *Page) sockets() []service.Socket {
+	if strings.HasPrefix(g.Listen, "unix:") {
+		return nil
+	}
+	return []service.Socket{{Network: "tcp", Address: g.Listen, Name: PageService}}
 }
 
 // UID is the uid that the page is to have; of nil, that of the one that a reload may bring.

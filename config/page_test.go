@@ -24,7 +24,7 @@ page:
 `)
 	d := c.Services[PageService]
 	if d == nil || filepath.Base(d.Command[0]) != PageProgram || !filepath.IsAbs(d.Command[0]) || d.Control != service.ControlApprove || d.User != "" ||
-		!d.Ready.Notify || d.Restart.Policy != service.RestartAlways || d.Limits.Memory != 128<<20 || !d.Enabled {
+		!d.Ready.Notify || d.Restart.Policy != service.RestartAlways || d.Limits.Memory != 128<<20 || !d.Enabled || !slices.Equal(d.Sockets, []service.Socket{{Network: "tcp", Address: "[::]:9118", Name: "page"}}) {
 		t.Fatalf("%+v", d)
 	}
 	if want := map[string]string{"token": "/etc/page.token", "cert": "/etc/page.crt", "key": "/etc/page.key"}; !maps.Equal(d.Secrets, want) {
@@ -42,7 +42,7 @@ page:
 		t.Errorf("it stands at %+v", origins)
 	}
 	d = parsed(t, nil, "version: 1\npage: {listen: \"unix:/data/page/sock\"}\n").Services[PageService]
-	if d.Control != service.ControlRead || len(d.Secrets) != 0 || d.Environment["RLMINIT_PAGE_TOKENS"].Text != "" {
+	if d.Control != service.ControlRead || len(d.Secrets) != 0 || d.Environment["RLMINIT_PAGE_TOKENS"].Text != "" || len(d.Sockets) != 0 {
 		t.Errorf("behind a socket: %+v", d)
 	}
 	if c := parsed(t, nil, "version: 1\nservices: {page: {command: [mine]}}\n"); c.Page != nil || c.Services[PageService].Command[0] != "mine" {

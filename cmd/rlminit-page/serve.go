@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"rlminit/beside/page/gate"
@@ -94,36 +95,57 @@ func serve(ctx context.Context, set *settings) error {
 	return nil
 }
 
-// listen binds the address. A socket that a process before has left is removed.
+// listen takes the socket that was passed, as the supervisor does, which holds it while the
+// page is down. A page that is run by hand has none, and binds its address.
 func listen(c checked, at string) (net.Listener, error) {
-	if c.unix == "" {
-		l, err := net.Listen("tcp", at)
-		if err != nil {
-			return nil, fmt.Errorf("cannot listen: %w", err)
-		}
-		l = &limited{Listener: l, room: make(chan struct{}, connectionsMost)}
-		if c.tls != nil {
-			l = tls.NewListener(l, c.tls)
-		}
-		return l, nil
+	l, err := passed()
+	switch {
+	case err == nil && l != nil && c.unix != "":
+		err = os.Chmod(c.unix, socketMode)
+	case err == nil && l == nil && c.unix != "":
+		l, err = bindPath(c.unix)
+	case err == nil && l == nil:
+		l, err = net.Listen("tcp", at)
 	}
-	if info, err := os.Lstat(c.unix); err == nil && info.Mode().Type() == fs.ModeSocket {
-		if conn, err := net.Dial("unix", c.unix); err == nil {
-			conn.Close()
-			return nil, fmt.Errorf("cannot listen on %s: somebody listens there already", c.unix)
-		}
-		if err := os.Remove(c.unix); err != nil {
-			return nil, fmt.Errorf("cannot listen: %w", err)
-		}
-	}
-	// Who may connect is who may write to it: its user and group.
-	before := syscall.Umask(0o117)
-	l, err := net.Listen("unix", c.unix)
-	syscall.Umask(before)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
-	return &limited{Listener: l, room: make(chan struct{}, connectionsMost)}, nil
+	l = &limited{Listener: l, room: make(chan struct{}, connectionsMost)}
+	if c.tls != nil {
+		l = tls.NewListener(l, c.tls)
+	}
+	return l, nil
+}
+
+// passed is the socket that whoever started us has passed, sd_listen_fds(3); nil: none.
+func passed() (net.Listener, error) {
+	all, err := activation.Listeners()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	if len(all) > 1 || all[0] == nil {
+		return nil, errors.New("LISTEN_FDS is to be one socket that listens")
+	}
+	return all[0], nil
+}
+
+// socketMode is that of a socket at a path: its user and group may connect.
+const socketMode = 0o660
+
+// bindPath binds a path. A socket that a process before has left is removed.
+func bindPath(path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		if conn, err := net.Dial("unix", path); err == nil {
+			conn.Close()
+			return nil, fmt.Errorf("somebody listens on %s already", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	before := syscall.Umask(0o777 &^ socketMode)
+	defer syscall.Umask(before)
+	return net.Listen("unix", path)
 }
 
 func address(c checked, l net.Listener) string {

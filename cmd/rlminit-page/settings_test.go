@@ -64,7 +64,7 @@ func TestSocket(t *testing.T) {
 		t.Errorf("the socket has the mode %v: %v", info.Mode(), err)
 	}
 	go first.Accept()
-	if _, err := listen(c, ""); err == nil || !strings.Contains(err.Error(), "somebody listens there already") {
+	if _, err := listen(c, ""); err == nil || !strings.Contains(err.Error(), "somebody listens on") {
 		t.Errorf("a socket that is in use: %v", err)
 	}
 	first.(*limited).Listener.(*net.UnixListener).SetUnlinkOnClose(false)

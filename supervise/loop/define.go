@@ -89,6 +89,7 @@ func (v *Services) newUnit(p registry.Proposal) *unit {
 	if p.Fault != "" {
 		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
 	}
+	v.holdAddress(u)
 	if p.Fault == "" && (p.Start || purposed) && !v.fleet.set.Stopping() {
 		v.fleet.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
 	} else {
@@ -150,6 +151,7 @@ func (v *Services) redefine(u *unit, p registry.Proposal) {
 	u.definition, u.starts = p.Value, service.StartOf(p.Value)
 	v.jobs.reschedule(u)
 	v.opened.Keep(u.life.Node(), p.Value.Sockets)
+	v.holdAddress(u)
 	v.logging.sendOn(u)
 	if u.output.slot != nil {
 		v.logging.reconfigureLog(u)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"rlminit/config"
@@ -130,6 +131,19 @@ func (l *Loop) whose(err error) error {
 		return err
 	}
 	return fmt.Errorf("cannot listen on %s:%s: rlminit holds that address for %s; give one of the two another", used.Socket.Network, used.Socket.Address, holder)
+}
+
+// holdAddress opens the socket of the page as soon as there is a definition of it. So no
+// service that is started earlier, or while the page is stopped, can listen there and ask
+// people for their tokens.
+func (v *Services) holdAddress(u *unit) {
+	if !v.prep.IsPage(u.definition) {
+		return
+	}
+	_, user := v.prep.RecordedUser(u.definition)
+	if err := v.opened.Hold(u.life.Node(), v.prep.opens(u, u.state.ID), user); err != nil {
+		slog.Warn("the address of the page is not held until the page starts", "err", err)
+	}
 }
 
 // allotTag sees to it that u has a tag, where tags can be given.

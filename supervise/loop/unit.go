@@ -55,7 +55,7 @@ func (u *unit) policy() machine.Policy { return machine.PolicyOf(u.definition) }
 func (u *unit) active() bool { return core.Active(u.state) }
 
 // rests tells whether u has no process and comes by none without a command or the retry
-// of one that has failed: it keeps no pipe, socket or file open.
+// of one that has failed: it keeps no pipe, socket or file open, but for the page's socket.
 func (u *unit) rests() bool {
 	switch u.state.Phase {
 	case machine.Stopped, machine.Exited, machine.Failed:
@@ -99,7 +99,9 @@ func (l *Loop) published(u *unit, e *core.Effect) {
 		l.logging.quote(u)
 	}
 	if u.rests() && !l.fleet.set.Stopping() {
-		l.opened.Close(e.Node)
+		if !l.prep.IsPage(u.definition) { // of which the address is held while it is stopped too
+			l.opened.Close(e.Node)
+		}
 		if u.state.Phase != machine.Failed { // of that the end is quoted first
 			l.logging.rest(u)
 		}

@@ -128,6 +128,15 @@ func (d *Driver) Open(node order.Node, s Service, user *rights.User) (o Opened, 
 	return o, nil
 }
 
+// Hold opens the sockets of a service that has no process yet, so that nobody else listens
+// on their addresses until it has one.
+func (d *Driver) Hold(node order.Node, s Service, user *rights.User) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.listen(d.about(node, s), user)
+	return err
+}
+
 // Adopt takes back what tier 1 held for a service, which has a process if it runs.
 func (d *Driver) Adopt(node order.Node, s Service, held handover.Held, runs bool) (err error) {
 	d.mu.Lock()

@@ -39,6 +39,7 @@ func New(set Settings, refuse Refuse) *Gate {
 	g := &Gate{set: set, refuse: refuse, now: time.Now}
 	if set.Tokens == nil {
 		g.local = newSession(&Token{}, g.now())
+		g.local.key = ""
 	}
 	return g
 }
@@ -75,7 +76,7 @@ func hostName(host string) string {
 // and no script or style that is not a file of its own. So a log line that were not
 // escaped could still do nothing.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'self'"
 
 // Wrap lets through to next what is called by a name of ours. What next serves is
 // responsible for asking Enter who it is for.
@@ -85,7 +86,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Referrer-Policy", "same-origin") // no other origin is told the path of a session
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
@@ -152,8 +153,9 @@ func parseAddress(s string) (netip.Addr, bool) {
 }
 
 // ours tells whether a request that may change something was made by a page of ours.
-// Sec-Fetch-Site counts, if there is one: with our Referrer-Policy, Origin is "null" for
-// our own forms too.
+// Sec-Fetch-Site counts, if there is one. Browsers without it send Origin, which our
+// Referrer-Policy leaves as it is: with no-referrer it would be "null" for our own forms
+// too.
 func ours(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin"
@@ -162,20 +164,34 @@ func ours(r *http.Request) bool {
 	return err == nil && origin.Host != "" && strings.EqualFold(origin.Host, r.Host)
 }
 
-// Enter returns the session of a request, or nil: whoever asks must log in first.
-func (g *Gate) Enter(r *http.Request) *Session {
+// Enter returns the session of a request that was made below the path with this key, or
+// nil: whoever asks must log in first. Key and cookie must belong together. A server at
+// another port of this host can have browsers send cookies of its own with ours, so all
+// of the name are looked at.
+func (g *Gate) Enter(r *http.Request, key string) *Session {
 	if g.local != nil {
 		return g.local
 	}
-	c, err := r.Cookie(cookieName(r, g.secure(r)))
-	if err != nil {
-		return nil
+	for _, c := range r.CookiesNamed(cookieName(g.secure(r))) {
+		if s := g.logged.find(c.Value, g.now()); s != nil && s.at(key) && g.Holds(s) {
+			return s
+		}
 	}
-	s := g.logged.find(c.Value, g.now())
-	if s == nil || !g.set.Tokens.holds(s.Token, g.now()) {
-		return nil
+	return nil
+}
+
+// Holds tells whether a session that somebody has entered goes on: its time is not over,
+// nobody has logged out of it, and its token is still in the file.
+func (g *Gate) Holds(s *Session) bool {
+	if s == g.local {
+		return true
 	}
-	return s
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return g.now().Before(s.Expires) && g.set.Tokens.holds(s.Token, g.now())
+	}
 }
 
 // formMost bounds the body of a POST, in bytes.
@@ -203,37 +219,37 @@ func readForm(w http.ResponseWriter, r *http.Request) bool {
 const (
 	Welcome = iota
 	WrongToken
-	TooMany // wrong ones, so that this one is not even slowed
+	TooMany // wrong ones, so that this one is not looked at
 	NoForm
 )
 
-// LogIn looks at the token in a form, and sets the cookie if it is right. A wrong one
-// takes its time. The error says why no token at all can be right.
-func (g *Gate) LogIn(w http.ResponseWriter, r *http.Request) (outcome int, err error) {
+// LogIn looks at the token in a form. If it is right, it returns the session that begins,
+// and sets its cookie. The error says why no token at all can be right.
+func (g *Gate) LogIn(w http.ResponseWriter, r *http.Request) (s *Session, outcome int, err error) {
 	if !readForm(w, r) {
-		return NoForm, nil
+		return nil, NoForm, nil
 	}
 	if g.local != nil {
-		return Welcome, nil
+		return g.local, Welcome, nil
+	}
+	seen := g.wrong.wait(r.Context(), g.from(r))
+	if seen == nil {
+		return nil, TooMany, nil
 	}
 	token, err := g.set.Tokens.Find(strings.TrimSpace(r.PostForm.Get("token")), g.now())
+	seen(token != nil)
 	if token != nil {
 		s := newSession(token, g.now())
-		http.SetCookie(w, g.cookie(r, g.logged.begin(s, g.now()), s.Expires))
-		return Welcome, nil
+		http.SetCookie(w, g.cookie(r, s, g.logged.begin(s, g.now())))
+		return s, Welcome, nil
 	}
-	if !g.wrong.hold(r.Context(), g.from(r)) {
-		return TooMany, err
-	}
-	return WrongToken, err
+	return nil, WrongToken, err
 }
 
-// LogOut ends the session of a request, and takes the cookie away.
-func (g *Gate) LogOut(w http.ResponseWriter, r *http.Request) {
-	if c, err := r.Cookie(cookieName(r, g.secure(r))); err == nil {
-		g.logged.logOut(c.Value)
-	}
-	http.SetCookie(w, g.cookie(r, "", time.Unix(1, 0)))
+// LogOut ends a session, and takes its cookie away.
+func (g *Gate) LogOut(w http.ResponseWriter, r *http.Request, s *Session) {
+	g.logged.logOut(s)
+	http.SetCookie(w, g.cookie(r, s, ""))
 }
 
 // from is the address that a request comes from. Of a proxy it is what that has added
@@ -262,8 +278,13 @@ func group(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Next is where to go after a login: a path of ours, whatever was asked for.
+// Next is where to go after a login: the path of a page of ours in a session, whatever was
+// asked for. Of a path with a session it is what comes after that.
 func Next(asked string) string {
+	if below, is := strings.CutPrefix(asked, Below); is {
+		_, page, _ := strings.Cut(below, "/")
+		asked = "/" + page
+	}
 	u, err := url.Parse(asked)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(asked, "/") || strings.HasPrefix(asked, "//") || strings.ContainsAny(asked, "\\\r\n\t") || strings.HasPrefix(asked, "/login") {
 		return "/"

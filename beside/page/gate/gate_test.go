@@ -52,19 +52,24 @@ func refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
 func guarded(g *Gate) http.Handler {
 	return g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/login" {
-			if outcome, _ := g.LogIn(w, r); outcome != Welcome {
+			if _, outcome, _ := g.LogIn(w, r); outcome != Welcome {
 				w.WriteHeader(http.StatusUnauthorized)
 			}
 			return
 		}
-		s := g.Enter(r)
+		key, page := "", r.URL.Path
+		if below, is := strings.CutPrefix(page, Below); is {
+			key, page, _ = strings.Cut(below, "/")
+			page = "/" + page
+		}
+		s := g.Enter(r, key)
 		switch {
 		case s == nil:
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.Method == http.MethodPost && !Posted(w, r, s):
 			w.WriteHeader(http.StatusForbidden)
-		case r.URL.Path == "/logout":
-			g.LogOut(w, r)
+		case page == "/logout":
+			g.LogOut(w, r, s)
 		default:
 			_, _ = w.Write([]byte(s.Token.By()))
 		}
@@ -146,12 +151,15 @@ func logIn(t *testing.T, h http.Handler, token string) *http.Cookie {
 	return got.Cookies()[0]
 }
 
-// status asks for a page with a cookie.
+// status asks for a page with a cookie, below its path.
 func status(h http.Handler, c *http.Cookie) int {
-	r := request("GET", "localhost:9118", "/", "")
+	r := request("GET", "localhost:9118", c.Path, "")
 	r.AddCookie(c)
 	return answer(h, r).StatusCode
 }
+
+// keyOf is that of the path of a cookie.
+func keyOf(c *http.Cookie) string { return strings.Trim(strings.TrimPrefix(c.Path, Below), "/") }
 
 // A session is over with its time, with its token's time, and as soon as the token is taken
 // out of the file; nobody can make one, or lengthen it.
@@ -162,14 +170,14 @@ func TestSession(t *testing.T) {
 	g.now = func() time.Time { return now }
 	h := guarded(g)
 	anne, lates := logIn(t, h, annes), logIn(t, h, late)
-	if !anne.HttpOnly || anne.SameSite != http.SameSiteStrictMode || anne.Secure || anne.Path != "/" || anne.Name != "rlminit-9118" {
+	if !anne.HttpOnly || anne.SameSite != http.SameSiteStrictMode || anne.Secure || len(keyOf(anne)) < 26 || anne.Name != "rlminit" {
 		t.Errorf("the cookie is %v", anne)
 	}
 	if strings.Contains(anne.Value, annes) || status(h, anne) != http.StatusOK || status(h, lates) != http.StatusOK {
 		t.Errorf("who is logged in does not come in")
 	}
 	for _, forged := range []string{"", "x", anne.Value[:len(anne.Value)-1], anne.Value + "A", strings.ToLower(anne.Value), "22222" + anne.Value[5:], lates.Value[:26] + anne.Value[26:], annes} {
-		if got := status(h, &http.Cookie{Name: anne.Name, Value: forged}); got != http.StatusUnauthorized {
+		if got := status(h, &http.Cookie{Name: anne.Name, Value: forged, Path: anne.Path}); got != http.StatusUnauthorized {
 			t.Errorf("%q is answered with %d", forged, got)
 		}
 	}
@@ -206,13 +214,11 @@ func TestLogOut(t *testing.T) {
 	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, "anne "+annes)}, refuse)
 	h := guarded(g)
 	mine, other := logIn(t, h, annes), logIn(t, h, annes)
-	r := request("POST", "localhost:9118", "/logout", "")
-	r.AddCookie(mine)
-	s := g.Enter(r)
+	s := g.logged.find(mine.Value, time.Now())
 	form := url.Values{"csrf": {s.CSRF()}}.Encode()
-	r = request("POST", "localhost:9118", "/logout", form)
+	r := request("POST", "localhost:9118", mine.Path+"logout", form)
 	r.AddCookie(mine)
-	if got := answer(h, r); len(got.Cookies()) != 1 || got.Cookies()[0].MaxAge >= 0 {
+	if got := answer(h, r); len(got.Cookies()) != 1 || got.Cookies()[0].MaxAge >= 0 || got.Cookies()[0].Path != mine.Path {
 		t.Errorf("the logout is answered with %d and %v", got.StatusCode, got.Cookies())
 	}
 	if status(h, mine) != http.StatusUnauthorized || status(h, other) != http.StatusOK {
@@ -225,6 +231,39 @@ func TestLogOut(t *testing.T) {
 	}
 	if answer(h, r).StatusCode != http.StatusUnauthorized {
 		t.Error("somebody can log out twice")
+	}
+}
+
+// A session is at a path of its own: path or cookie alone open nothing, nor do those of two
+// sessions, and what others have a browser send besides is in nobody's way.
+func TestPathAndCookie(t *testing.T) {
+	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, "anne "+annes)}, refuse)
+	h := guarded(g)
+	mine, other := logIn(t, h, annes), logIn(t, h, annes)
+	if mine.Path == other.Path || mine.Value == other.Value {
+		t.Fatalf("two logins have one path or cookie: %v, %v", mine, other)
+	}
+	for name, of := range map[string]struct {
+		path    string
+		cookies []string
+		want    int
+	}{
+		"path and cookie":              {mine.Path, []string{mine.Value}, http.StatusOK},
+		"beside a cookie of elsewhere": {mine.Path, []string{"tossed", other.Value, mine.Value}, http.StatusOK},
+		"the path alone":               {mine.Path, nil, http.StatusUnauthorized},
+		"the cookie alone":             {"/", []string{mine.Value}, http.StatusUnauthorized},
+		"the cookie and no key":        {"/s//", []string{mine.Value}, http.StatusUnauthorized},
+		"the path of another":          {other.Path, []string{mine.Value}, http.StatusUnauthorized},
+		"a path like it":               {strings.ToLower(mine.Path), []string{mine.Value}, http.StatusUnauthorized},
+		"a part of the path":           {mine.Path[:len(mine.Path)-2] + "/", []string{mine.Value}, http.StatusUnauthorized},
+	} {
+		r := request("GET", "localhost:9118", of.path, "")
+		for _, value := range of.cookies {
+			r.AddCookie(&http.Cookie{Name: mine.Name, Value: value})
+		}
+		if got := answer(h, r); got.StatusCode != of.want {
+			t.Errorf("%s: answered with %d, and not %d", name, got.StatusCode, of.want)
+		}
 	}
 }
 
@@ -281,7 +320,7 @@ func TestForeignForm(t *testing.T) {
 		"as JSON":                  {csrf(cookie), []string{"Content-Type", "application/json"}, http.StatusForbidden},
 		"too large":                {csrf(cookie) + "&a=" + strings.Repeat("x", formMost), nil, http.StatusForbidden},
 	} {
-		r := request("POST", "localhost:9118", "/do", of.form, of.headers...)
+		r := request("POST", "localhost:9118", cookie.Path+"do", of.form, of.headers...)
 		r.AddCookie(cookie)
 		if got := answer(h, r); got.StatusCode != of.want {
 			t.Errorf("a form %s is answered with %d, and not %d", name, got.StatusCode, of.want)
@@ -303,8 +342,8 @@ func TestHeaders(t *testing.T) {
 	for _, r := range []*http.Request{request("GET", "localhost", "/", ""), request("GET", "evil.example", "/", ""), request("PUT", "localhost", "/", "")} {
 		got := answer(h, r).Header
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-			"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'self'",
+			"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			"Strict-Transport-Security": "max-age=31536000", "Access-Control-Allow-Origin": "",
 		} {
 			if got.Get(name) != want {
@@ -312,7 +351,7 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 	}
-	if c := logIn(t, h, bare); !c.Secure || c.Name != "__Host-rlminit-9118" {
+	if c := logIn(t, h, bare); !c.Secure || c.Name != "__Secure-rlminit" {
 		t.Errorf("under TLS the cookie is %v", c)
 	}
 }
@@ -367,17 +406,17 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// Wrong tokens take longer and longer, few at a time; a right one comes in at once, from the
-// same address too.
+// A token after wrong ones waits, longer and longer, few at a time, and where many addresses
+// guess the first of each too; a right one does not count.
 func TestWrongTokens(t *testing.T) {
 	var s slowness
 	now := time.Now()
 	from := netip.MustParseAddr("192.0.2.1")
-	last := time.Duration(0)
+	last := -time.Second
 	for range slowPerAddress {
 		pause, ok := s.enter(from, now)
 		if !ok || pause <= last {
-			t.Errorf("a wrong token waits %s after %s: %v", pause, last, ok)
+			t.Errorf("a token waits %s after %s: %v", pause, last, ok)
 		}
 		last = pause
 	}
@@ -385,51 +424,65 @@ func TestWrongTokens(t *testing.T) {
 		t.Error("an address may have any number waiting")
 	}
 	for i := range slowInTotal - slowPerAddress {
-		if _, ok := s.enter(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), now); !ok {
-			t.Fatalf("the %dth address may not wait", i)
+		if pause, ok := s.enter(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), now); !ok || pause != 0 {
+			t.Fatalf("the first of the %dth address waits %s: %v", i, pause, ok)
 		}
 	}
 	if _, ok := s.enter(netip.MustParseAddr("192.0.2.2"), now); ok {
 		t.Error("any number may wait in total")
 	}
+	s.leave(from, false)
+	if pause, ok := s.enter(netip.MustParseAddr("192.0.2.2"), now); !ok || pause != slowFirst {
+		t.Errorf("while many addresses guess, the first of another waits %s: %v", pause, ok)
+	}
+	if pause, ok := s.enter(from, now.Add(2*slowForgotten)); ok {
+		t.Errorf("more wait than may: %s", pause)
+	}
+
 	s = slowness{}
 	for i := range 3 * slowRemembered {
 		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 		if _, ok := s.enter(a, now); !ok {
 			t.Fatalf("the %dth address is refused", i)
 		}
-		s.leave(a)
+		s.leave(a, false)
 	}
 	if len(s.by) > slowRemembered {
 		t.Errorf("%d addresses are remembered", len(s.by))
 	}
 
+	s = slowness{}
+	for range 10 {
+		if pause, ok := s.enter(from, now); !ok || pause != 0 {
+			t.Errorf("after right tokens one waits %s: %v", pause, ok)
+		}
+		s.leave(from, true)
+	}
+}
+
+// Whoever does not wait for the answer guesses no faster: of any number of tokens, by clients
+// that hang up at once, as many are looked at as if they had waited. The right one is not
+// found out so either.
+func TestClientHangsUp(t *testing.T) {
 	g := New(Settings{Listen: "127.0.0.1:9118", Tokens: tokens(t, bare)}, refuse)
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	guessing := make(chan int, 32)
-	for range 32 {
-		go func() {
-			r := request("POST", "localhost:9118", "/login", "token=wrong").WithContext(ctx)
-			outcome, _ := g.LogIn(httptest.NewRecorder(), r)
-			guessing <- outcome
-		}()
-	}
-	for range 32 - slowPerAddress {
-		if outcome := <-guessing; outcome != TooMany {
-			t.Errorf("the outcome of a guess is %d", outcome)
-		}
-	}
-	began := time.Now()
-	logIn(t, guarded(g), bare)
-	if took := time.Since(began); took > slowFirst {
-		t.Errorf("the right token took %s", took)
-	}
 	cancel()
-	for range slowPerAddress {
-		if outcome := <-guessing; outcome != WrongToken {
-			t.Errorf("the outcome of a guess is %d", outcome)
+	looked := 0
+	began := time.Now()
+	for range 2000 {
+		r := request("POST", "localhost:9118", "/login", "token=wrong").WithContext(ctx)
+		if _, outcome, _ := g.LogIn(httptest.NewRecorder(), r); outcome == WrongToken {
+			looked++
 		}
+	}
+	if took := time.Since(began); looked > 1+int(took/slowFirst) {
+		t.Errorf("in %s %d tokens were looked at", took, looked)
+	}
+	g.wrong.mu.Lock()
+	waiting := g.wrong.waiting
+	g.wrong.mu.Unlock()
+	if waiting == 0 && time.Since(began) < slowFirst {
+		t.Error("no token waits any more, though its time is not over")
 	}
 }
 
@@ -460,7 +513,7 @@ func TestFrom(t *testing.T) {
 func TestNext(t *testing.T) {
 	for asked, want := range map[string]string{
 		"/service/a?q=b": "/service/a?q=b", "/": "/", "": "/", "//evil.example": "/", "/\\evil.example": "/", "https://evil.example": "/",
-		"javascript:alert(1)": "/", "evil": "/", "/login?next=/login": "/", "/a\r\nSet-Cookie: x": "/", "/\t/evil.example": "/", "/a?token=x&b=c": "/a",
+		"javascript:alert(1)": "/", "evil": "/", "/login?next=/login": "/", "/s/KEY/service/a?q=b": "/service/a?q=b", "/s/KEY": "/", "/s/KEY//evil.example": "/", "/s/KEY/login": "/", "/a\r\nSet-Cookie: x": "/", "/\t/evil.example": "/", "/a?token=x&b=c": "/a",
 	} {
 		if got := Next(asked); got != want {
 			t.Errorf("%q leads to %q", asked, got)
@@ -479,7 +532,7 @@ func TestOpen(t *testing.T) {
 	if got := answer(h, request("POST", "localhost", "/do", "csrf=x")); got.StatusCode != http.StatusForbidden {
 		t.Errorf("a foreign form is answered with %d", got.StatusCode)
 	}
-	form := url.Values{"csrf": {g.Enter(request("GET", "localhost", "/", "")).CSRF()}}.Encode()
+	form := url.Values{"csrf": {g.Enter(request("GET", "localhost", "/", ""), "").CSRF()}}.Encode()
 	if got := answer(h, request("POST", "localhost", "/do", form)); got.StatusCode != http.StatusOK {
 		t.Errorf("its own form is answered with %d", got.StatusCode)
 	}

@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,12 +20,34 @@ const (
 	sessionsOfOne = 64
 )
 
+// Below is the path below which sessions are: each at a further part of its own.
+const Below = "/s/"
+
 // Session is who is logged in.
 type Session struct {
 	Token   *Token
 	Expires time.Time
 	csrf    string
+	key     string // the part of its path that nobody can guess; "": it needs none
 	ended   chan struct{}
+}
+
+// Base is the path below which the pages of the session are, with a slash at its end. A
+// browser sends the session's cookie there alone: cookies know no ports, so with another
+// path every server of this host would be sent it.
+func (s *Session) Base() string {
+	if s == nil || s.key == "" {
+		return "/"
+	}
+	return Below + s.key + "/"
+}
+
+// Path is the path of a page in the session.
+func (s *Session) Path(page string) string { return s.Base() + strings.TrimPrefix(page, "/") }
+
+// at tells whether the session is at the path with this key.
+func (s *Session) at(key string) bool {
+	return s.key != "" && subtle.ConstantTimeCompare([]byte(s.key), []byte(key)) == 1
 }
 
 // CSRF is what a form of this session carries, and a page of elsewhere cannot know.
@@ -36,7 +58,7 @@ func (s *Session) Ended() <-chan struct{} { return s.ended }
 
 // newSession begins one, which is over with its token.
 func newSession(token *Token, now time.Time) *Session {
-	s := &Session{Token: token, Expires: now.Add(sessionTime).Truncate(time.Second), csrf: rand.Text(), ended: make(chan struct{})}
+	s := &Session{Token: token, Expires: now.Add(sessionTime).Truncate(time.Second), csrf: rand.Text(), key: rand.Text(), ended: make(chan struct{})}
 	if !token.Expires.IsZero() && token.Expires.Before(s.Expires) {
 		s.Expires = token.Expires.Truncate(time.Second)
 	}
@@ -84,11 +106,15 @@ func (all *sessions) find(cookie string, now time.Time) *Session {
 	return s
 }
 
-// logOut ends the session of a cookie.
-func (all *sessions) logOut(cookie string) {
+// logOut ends a session, if it has not ended yet.
+func (all *sessions) logOut(s *Session) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.end(sha256.Sum256([]byte(cookie)))
+	for digest, is := range all.open {
+		if is == s {
+			all.end(digest)
+		}
+	}
 }
 
 func (all *sessions) end(key [sha256.Size]byte) {
@@ -107,27 +133,24 @@ func (t *Tokens) holds(token *Token, now time.Time) bool {
 	return slices.ContainsFunc(all, func(is *Token) bool { return is.is(token) && !is.over(now) })
 }
 
-// cookieName is that of the session. Browsers keep cookies by host and not by port: two
-// pages on one host, as by two ports of docker -p, must not log each other out.
-func cookieName(r *http.Request, secure bool) string {
-	name := "rlminit"
+// cookieName is that of sessions. Two pages on one host, as by two ports of docker -p, do
+// not log each other out: their sessions have different paths. With __Secure- no page that
+// came without TLS can set it; __Host- would do so too, but not with a path.
+func cookieName(secure bool) string {
 	if secure {
-		name = "__Host-rlminit"
+		return "__Secure-rlminit"
 	}
-	if _, port, err := net.SplitHostPort(r.Host); err == nil {
-		name += "-" + port
-	}
-	return name
+	return "rlminit"
 }
 
-// cookie is the one that has a session; an empty value takes it away.
-func (g *Gate) cookie(r *http.Request, value string, expires time.Time) *http.Cookie {
+// cookie is the one of a session; an empty value takes it away.
+func (g *Gate) cookie(r *http.Request, s *Session, value string) *http.Cookie {
 	c := &http.Cookie{
-		Name: cookieName(r, g.secure(r)), Value: value, Path: "/", Expires: expires,
+		Name: cookieName(g.secure(r)), Value: value, Path: s.Base(), Expires: s.Expires,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: g.secure(r),
 	}
 	if value == "" {
-		c.MaxAge = -1
+		c.Expires, c.MaxAge = time.Unix(1, 0), -1
 	}
 	return c
 }

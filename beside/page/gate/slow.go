@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// Wrong tokens are answered late: each of an address later than the one before, and only
-// so many wait at a time. Beyond that they are refused at once. A right token is never
-// kept waiting, whoever else is guessing from the same address.
+// A token that follows a wrong one of its address waits before it is looked at, each
+// longer than the one before, and only so many wait at a time: beyond that they are
+// refused, unseen. A guess counts from when it comes, and waits its time to the end though
+// its client hangs up: or whoever does not wait for the answer guesses as fast as it likes.
+// Where many addresses guess, the first token of each waits too.
 const (
 	slowFirst      = 500 * time.Millisecond
 	slowMost       = 8 * time.Second
 	slowPerAddress = 4
-	slowInTotal    = 64
+	slowInTotal    = 64              // that wait; and from so many wrong ones on, all wait
 	slowRemembered = 1024            // addresses
 	slowForgotten  = 5 * time.Minute // after the last wrong one
 )
@@ -23,31 +25,58 @@ const (
 type slowness struct {
 	mu      sync.Mutex
 	waiting int
+	all     guesses // of all addresses; its waiting is not used
 	by      map[netip.Addr]*guesses
 }
 
+// guesses are tokens that were wrong, or are not known to be right yet.
 type guesses struct {
 	wrong, waiting int
 	last           time.Time
 }
 
-// hold waits as long as a wrong token of an address has to, and tells whether it was let
-// wait: false, too many do.
-func (s *slowness) hold(ctx context.Context, from netip.Addr) bool {
-	pause, ok := s.enter(from, time.Now())
-	if !ok {
-		return false
+// count counts another one.
+func (g *guesses) count(now time.Time) (before int) {
+	if now.Sub(g.last) > slowForgotten {
+		g.wrong = 0
 	}
-	defer s.leave(from)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return true
+	before = g.wrong
+	g.wrong++
+	g.last = now
+	return before
 }
 
+// wait waits as long as a token of an address has to before it may be looked at. seen is
+// to be called with the outcome. It is nil if the token may not be looked at: too many
+// wait, or its client has hung up.
+func (s *slowness) wait(ctx context.Context, from netip.Addr) (seen func(right bool)) {
+	pause, ok := s.enter(from, time.Now())
+	if !ok {
+		return nil
+	}
+	seen = func(right bool) { s.leave(from, right) }
+	if pause == 0 {
+		return seen
+	}
+	over := make(chan struct{})
+	gone := make(chan struct{})
+	time.AfterFunc(pause, func() {
+		select {
+		case <-gone:
+			s.leave(from, false)
+		case over <- struct{}{}:
+		}
+	})
+	select {
+	case <-over:
+		return seen
+	case <-ctx.Done():
+		close(gone)
+		return nil
+	}
+}
+
+// enter counts a token that comes, and says how long it waits. False: too many do.
 func (s *slowness) enter(from netip.Addr, now time.Time) (pause time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,18 +91,20 @@ func (s *slowness) enter(from netip.Addr, now time.Time) (pause time.Duration, o
 		g = &guesses{}
 		s.by[from] = g
 	}
-	if now.Sub(g.last) > slowForgotten {
-		g.wrong = 0
-	}
-	g.last = now
 	if g.waiting >= slowPerAddress || s.waiting >= slowInTotal {
+		g.last = now
 		return 0, false
 	}
-	pause = slowMost
-	if g.wrong < 5 {
-		pause = min(slowMost, slowFirst<<g.wrong)
+	wrong := g.count(now)
+	if s.all.count(now) >= slowInTotal {
+		wrong = max(wrong, 1)
 	}
-	g.wrong++
+	switch {
+	case wrong > 5:
+		pause = slowMost
+	case wrong > 0:
+		pause = min(slowMost, slowFirst<<(wrong-1))
+	}
 	g.waiting++
 	s.waiting++
 	return pause, true
@@ -99,11 +130,15 @@ func (s *slowness) forget(now time.Time) bool {
 	return len(s.by) < slowRemembered
 }
 
-func (s *slowness) leave(from netip.Addr) {
+// leave has a token wait no longer. One that was right does not count.
+func (s *slowness) leave(from netip.Addr, right bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting--
-	if g := s.by[from]; g != nil {
-		g.waiting--
+	g := s.by[from] // which is kept while one waits
+	g.waiting--
+	if right {
+		g.wrong = max(0, g.wrong-1)
+		s.all.wrong = max(0, s.all.wrong-1)
 	}
 }

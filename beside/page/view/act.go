@@ -55,7 +55,7 @@ func (d deed) Back() string {
 	if len(d.Names) == 1 {
 		return servicePath(d.Names[0])
 	}
-	return "/"
+	return "."
 }
 
 // deedOf reads a command out of a form.
@@ -89,13 +89,13 @@ func (p *base) allowed(least Allow, show http.HandlerFunc) http.HandlerFunc {
 
 // done says in the log of the page what was done, and goes on elsewhere; or it answers why
 // it was not.
-func (p *base) done(w http.ResponseWriter, r *http.Request, err error, what, to string) {
+func (p *base) done(w http.ResponseWriter, r *http.Request, err error, what, page string) {
 	if err != nil {
 		p.failed(w, r, err)
 		return
 	}
 	note(r, what)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	to(w, r, page)
 }
 
 // definition is that of a service.

@@ -164,8 +164,10 @@ type page struct {
 	After  string // up to where it shows what has happened
 	Plain  bool   // without navigation: nobody is logged in
 	CSRF   string
-	Fleet  bool // there is one to show
-	Open   bool // nobody needs to log in here
+	Fleet  bool   // there is one to show
+	Open   bool   // nobody needs to log in here
+	Base   string // the path that links are below
+	Here   string // this very page, as a link
 	By     string
 	Allow  Allow
 	Notice string // what went wrong
@@ -180,9 +182,11 @@ func (p page) CanApprove() bool { return p.Allow >= Approve }
 
 // show answers with a page.
 func (p *base) show(w http.ResponseWriter, r *http.Request, status int, name string, pg page) {
-	if s := gate.From(r.Context()); s != nil {
+	s := gate.From(r.Context())
+	if s != nil {
 		pg.CSRF, pg.By = s.CSRF(), s.Token.By()
 	}
+	pg.Base, pg.Here = s.Base(), here(r)
 	pg.Allow, pg.Open, pg.Fleet = p.allow, p.gate.Open(), p.fleet != ""
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
@@ -194,6 +198,15 @@ func (p *base) show(w http.ResponseWriter, r *http.Request, status int, name str
 	if err := p.templates[name].ExecuteTemplate(out, "layout", pg); err == nil {
 		_ = out.Flush() // the browser may have gone
 	}
+}
+
+// here is a link to the page of a request. One with a token in it is shown to nobody.
+func here(r *http.Request) string {
+	at := r.URL.RequestURI()
+	if r.URL.Query().Has("token") {
+		at = r.URL.EscapedPath()
+	}
+	return "./" + strings.TrimPrefix(at, "/")
 }
 
 // pieceSize is in what pieces pages are sent, in bytes: the first has all that is above the

@@ -158,6 +158,6 @@ func (p *Pages) fleetPage(w http.ResponseWriter, r *http.Request) {
 		p.Refused(w, r, http.StatusNotFound, "there is no fleet to show: the configuration has no fleet.listen")
 		return
 	}
-	b := p.askFleet(r.Context(), filterOf(r, "/fleet", "Profiles", ill, "running", "starting", "waiting", "stopped"))
+	b := p.askFleet(r.Context(), filterOf(r, "fleet", "Profiles", ill, "running", "starting", "waiting", "stopped"))
 	p.show(w, r, http.StatusOK, "fleet", page{Title: "Fleet", Nav: "fleet", Live: "view=fleet", Body: b})
 }

@@ -88,7 +88,7 @@ func TestFleet(t *testing.T) {
 		if got := fmt.Sprint(ids(html)); code != 200 || got != "[bob dave erin alice carol]" {
 			t.Errorf("%d, %s: %s", code, got, html)
 		}
-		for _, want := range []string{"disk=fast zone=a ", ">50<", ">any<", "m1 → m0", "exit code 3", "2 ill", `aria-current="page">Fleet</a>`, `data-live="/live?view=fleet"`, `<tr data-tone="ill"><th scope="row">m1</th>`} {
+		for _, want := range []string{"disk=fast zone=a ", ">50<", ">any<", "m1 → m0", "exit code 3", "2 ill", `aria-current="page">Fleet</a>`, `data-live="live?view=fleet"`, `<tr data-tone="ill"><th scope="row">m1</th>`} {
 			if !strings.Contains(html, want) {
 				t.Errorf("there is no %s in %s", want, html)
 			}
@@ -98,7 +98,7 @@ func TestFleet(t *testing.T) {
 				t.Errorf("%s: %v, not %s", query, ids(html), want)
 			}
 		}
-		if _, html := p.get("/nowhere"); !strings.Contains(html, `<a href="/fleet">Fleet</a>`) {
+		if _, html := p.get("/nowhere"); !strings.Contains(html, `<a href="fleet">Fleet</a>`) {
 			t.Errorf("the navigation has no fleet: %s", html)
 		}
 		lists["trouble"] = "cannot renew <b>"
@@ -111,7 +111,7 @@ func TestFleet(t *testing.T) {
 // Without a fleet there is no such page, and no entry of it.
 func TestNoFleet(t *testing.T) {
 	p := fleetPages(t, "")
-	if code, html := p.get("/fleet"); code != 404 || strings.Contains(html, `href="/fleet"`) || !strings.Contains(html, "there is no fleet to show") {
+	if code, html := p.get("/fleet"); code != 404 || strings.Contains(html, `href="fleet"`) || !strings.Contains(html, "there is no fleet to show") {
 		t.Errorf("%d %s", code, html)
 	}
 }

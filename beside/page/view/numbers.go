@@ -24,5 +24,5 @@ func liveQuery(view, name string) string {
 	return q.Encode()
 }
 
-// servicePath is where the page of a service is.
-func servicePath(name string) string { return "/service/" + url.PathEscape(name) }
+// servicePath is where the page of a service is, below the path of the session.
+func servicePath(name string) string { return "service/" + url.PathEscape(name) }

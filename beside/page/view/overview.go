@@ -178,7 +178,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b := overviewBody{Count: countAll(services)}
-	b.Filter = filterOf(r, "/", "Services", ill, "failed", "backoff", "unhealthy", "waiting", "starting", "stopping", "outdated", "running", "scheduled", "exited", "stopped")
+	b.Filter = filterOf(r, ".", "Services", ill, "failed", "backoff", "unhealthy", "waiting", "starting", "stopping", "outdated", "running", "scheduled", "exited", "stopped")
 	b.Failed = p.failedOf(b.Count)
 	for _, s := range services {
 		if one := rowOf(s); b.Filter.fits(one.Is, one.Find()) {

@@ -24,6 +24,14 @@ type planBody struct {
 // Short is the beginning of its hash.
 func (b planBody) Short() string { return shortHash(b.Hash) }
 
+// Title names the plan, and how much it deletes.
+func (b planBody) Title() string {
+	if b.Summary.Delete > 0 {
+		return "Plan " + b.Short() + ": " + count(b.Summary.Delete, "deletion", "deletions")
+	}
+	return "Plan " + b.Short()
+}
+
 // Counts says in words what it does.
 func (b planBody) Counts() (all []string) {
 	s := b.Summary
@@ -95,7 +103,7 @@ func (p *planPages) plan(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, err)
 		return
 	}
-	p.show(w, r, http.StatusOK, "plan", page{Title: "Plan", Nav: "plans", Body: b})
+	p.show(w, r, http.StatusOK, "plan", page{Title: b.Title(), Nav: "plans", Body: b})
 }
 
 // approve has a plan applied. What is sent is the hash that the page has shown: a plan that
@@ -116,7 +124,7 @@ func (p *planPages) approve(w http.ResponseWriter, r *http.Request) {
 		status, why := statusOf(err)
 		if b, gone := p.askPlan(r, hash); gone == nil {
 			b.Wrong = why
-			p.show(w, r, status, "plan", page{Title: "Plan", Nav: "plans", Body: b})
+			p.show(w, r, status, "plan", page{Title: b.Title(), Nav: "plans", Body: b})
 			return
 		}
 	}

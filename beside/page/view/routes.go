@@ -4,16 +4,30 @@ import (
 	"log"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"rlminit/beside/page/gate"
 )
 
-// Handler is what is behind the gate.
+// Handler is what is behind the gate. What needs a session lies below the session's path,
+// and nowhere else; where nobody needs to log in, at the root. Files and the form for the
+// token are for everybody.
 func (p *Pages) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{file}", p.static)
 	mux.HandleFunc("GET /login", p.door.login)
 	mux.HandleFunc("POST /login", p.door.logIn)
+	inside := p.inside()
+	mux.Handle("/", p.door.entered(inside))
+	if !p.gate.Open() {
+		mux.Handle(gate.Below+"{key}/", p.door.entered(inside))
+	}
+	return mux
+}
+
+// inside has the pages of a session, by their paths below the session's.
+func (p *Pages) inside() http.Handler {
+	mux := http.NewServeMux()
 	for pattern, show := range map[string]http.HandlerFunc{
 		"GET /{$}":                     p.overview,
 		"GET /service/{name}":          p.service,
@@ -38,10 +52,11 @@ func (p *Pages) Handler() http.Handler {
 		"GET /do":                      p.allowed(Operate, p.deeds.confirm),
 		"POST /do":                     p.allowed(Operate, p.deeds.act),
 		"GET /live":                    p.stream,
+		"GET /login":                   p.door.login,
 		"POST /logout":                 p.door.logOut,
 		"/":                            p.nowhere,
 	} {
-		mux.Handle(pattern, p.door.entered(show))
+		mux.Handle(pattern, show)
 	}
 	return mux
 }
@@ -49,13 +64,13 @@ func (p *Pages) Handler() http.Handler {
 // door is where one logs in and out.
 type door struct{ *base }
 
-// entered has who is not logged in do that first, and refuses a form that is none of the
-// session's.
-func (p *door) entered(show http.HandlerFunc) http.Handler {
+// entered hands the requests of a session on, by their path in it. Whoever is not logged
+// in does that first, and a form that is none of the session's is refused.
+func (p *door) entered(inside http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := p.gate.Enter(r)
+		s := p.gate.Enter(r, r.PathValue("key"))
 		switch {
-		case s == nil && r.Method == http.MethodPost, s == nil && r.URL.Path == "/live":
+		case s == nil && r.Method == http.MethodPost, s == nil && pageOf(r) == "/live":
 			p.Refused(w, r, http.StatusUnauthorized, "you are not logged in any more; log in, and try again")
 			return
 		case s == nil:
@@ -67,8 +82,21 @@ func (p *door) entered(show http.HandlerFunc) http.Handler {
 			p.Refused(w, r, http.StatusForbidden, "this form is not of this session, or too large; go back, reload the page, and try again")
 			return
 		}
-		show(w, r)
+		http.StripPrefix(strings.TrimSuffix(s.Base(), "/"), inside).ServeHTTP(w, r)
 	})
+}
+
+// pageOf is the path of a request's page in the session.
+func pageOf(r *http.Request) string {
+	if key := r.PathValue("key"); key != "" {
+		return strings.TrimPrefix(r.URL.Path, gate.Below+key)
+	}
+	return r.URL.Path
+}
+
+// to leads to a page of the request's session.
+func to(w http.ResponseWriter, r *http.Request, page string) {
+	http.Redirect(w, r, gate.From(r.Context()).Path(page), http.StatusSeeOther)
 }
 
 func (p *base) nowhere(w http.ResponseWriter, r *http.Request) {
@@ -93,35 +121,43 @@ type loginBody struct {
 	Wrong string
 }
 
+// login asks for a token, or leads on whoever is logged in.
 func (p *door) login(w http.ResponseWriter, r *http.Request) {
-	if p.gate.Enter(r) != nil {
-		http.Redirect(w, r, gate.Next(r.URL.Query().Get("next")), http.StatusSeeOther)
+	next := gate.Next(r.URL.Query().Get("next"))
+	if gate.From(r.Context()) != nil || p.gate.Open() {
+		to(w, r, next)
 		return
 	}
-	p.askToken(w, r, http.StatusOK, r.URL.Query().Get("next"), "")
+	p.askToken(w, r, http.StatusOK, next, "")
 }
 
 // askToken shows the form for a token. A browser keeps a SameSite=Strict cookie back when
-// somebody follows a link of elsewhere: then the page is asked for again, by itself.
+// somebody follows a link of elsewhere into a session: then the page is asked for again,
+// by itself and once.
 func (p *door) askToken(w http.ResponseWriter, r *http.Request, status int, next, wrong string) {
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Method == http.MethodGet && r.URL.Path != "/login" {
-		p.show(w, r, http.StatusOK, "again", page{Title: "One moment", Plain: true, Body: loginBody{Next: "/login?" + url.Values{"next": {gate.Next(next)}}.Encode()}})
+	key := r.PathValue("key")
+	asked := key != "" && pageOf(r) == "/login"
+	if asked {
+		next = r.URL.Query().Get("next")
+	}
+	if key != "" && !asked && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		p.show(w, r, http.StatusOK, "again", page{Title: "One moment", Plain: true, Body: loginBody{Next: gate.Below + key + "/login?" + url.Values{"next": {gate.Next(next)}}.Encode()}})
 		return
 	}
 	p.show(w, r, status, "login", page{Title: "Log in", Plain: true, Body: loginBody{Next: gate.Next(next), Wrong: wrong}})
 }
 
 func (p *door) logIn(w http.ResponseWriter, r *http.Request) {
-	outcome, err := p.gate.LogIn(w, r)
+	s, outcome, err := p.gate.LogIn(w, r)
 	switch {
 	case outcome == gate.Welcome:
-		http.Redirect(w, r, gate.Next(r.PostForm.Get("next")), http.StatusSeeOther)
+		http.Redirect(w, r, s.Path(gate.Next(r.PostForm.Get("next"))), http.StatusSeeOther)
 	case err != nil:
 		log.Printf("nobody can log in: %v", err)
 		p.askToken(w, r, http.StatusServiceUnavailable, r.PostForm.Get("next"), "no token can be checked: see the log of the page, rlminit logs page")
 	case outcome == gate.TooMany:
 		w.Header().Set("Retry-After", "10")
-		p.askToken(w, r, http.StatusTooManyRequests, r.PostForm.Get("next"), "this is not the token; too many wrong ones are being tried, so wait a little before the next")
+		p.askToken(w, r, http.StatusTooManyRequests, r.PostForm.Get("next"), "the token was not looked at: too many wrong ones are being tried; wait a little, and try again")
 	case outcome == gate.NoForm:
 		p.askToken(w, r, http.StatusBadRequest, "", "the form could not be read; try again")
 	default:
@@ -130,6 +166,6 @@ func (p *door) logIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *door) logOut(w http.ResponseWriter, r *http.Request) {
-	p.gate.LogOut(w, r)
-	http.Redirect(w, r, "/login", http.StatusSeeOther)
+	p.gate.LogOut(w, r, gate.From(r.Context()))
+	to(w, r, "/login") // the session's own: there the browser forgets its path
 }

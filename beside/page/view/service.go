@@ -143,7 +143,7 @@ func (p *Pages) service(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.Name != name { // it was asked for by its profile's name
-		http.Redirect(w, r, servicePath(s.Name), http.StatusFound)
+		to(w, r, servicePath(s.Name))
 		return
 	}
 	b := serviceBody{Charts: chartsBody{chartsOf(nil), s.PID != nil}, Schedules: schedulesOf([]control.Service{s})}

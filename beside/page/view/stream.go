@@ -10,9 +10,12 @@ import (
 )
 
 const (
-	// beat is how often a tab hears something: so a connection that is dead is noticed, and
-	// a session that is over.
-	beat = 15 * time.Second
+	// beat is how often a tab hears something: it says that the page does not answer when it
+	// has heard nothing for two and a half of them, since what lies between, as docker -p or
+	// ssh -L, may keep a connection open that leads nowhere.
+	beat = time.Second
+	// sessionBeats is after how many of them it is asked whether the session goes on.
+	sessionBeats = 15
 	// writeTime is how long a browser may take to read what it is sent.
 	writeTime = 10 * time.Second
 )
@@ -75,12 +78,15 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 // over is what a tab is sent whose session is.
 var over = live.Message{Event: "over", Data: []byte("null")}
 
+// stillHere is what a tab is sent when nothing else is: a comment would not reach its script.
+var stillHere = live.Message{Event: "still", Data: []byte("null")}
+
 // feed sends what comes until the tab goes, or its session is over.
 func (p *Pages) feed(r *http.Request, out *eventWriter, tab *live.Tab, log *live.LogTab) {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
 	session := gate.From(r.Context())
-	for ok := true; ok; {
+	for ok, n := true, 0; ok; {
 		select {
 		case <-r.Context().Done():
 			return
@@ -97,11 +103,11 @@ func (p *Pages) feed(r *http.Request, out *eventWriter, tab *live.Tab, log *live
 		case m := <-log.Messages():
 			ok = out.send(m)
 		case <-beats.C:
-			if p.gate.Enter(r) == nil {
+			if n++; n%sessionBeats == 0 && !p.gate.Holds(session) {
 				out.send(over)
 				return
 			}
-			ok = out.write([]byte(": still here\n\n"))
+			ok = out.send(stillHere)
 		}
 	}
 }

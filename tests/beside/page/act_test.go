@@ -27,19 +27,19 @@ func TestActions(t *testing.T) {
 	b.press("restart…")
 	b.awaitTrue(`document.querySelector("main").textContent.includes("This ends 1 process that runs now.")`)
 	b.press("Restart alice")
-	b.awaitTrue(`location.pathname.startsWith("/operations/") && document.querySelector("#operation .state").textContent.includes("done")`)
+	b.awaitTrue(inSession + `.startsWith("/operations/") && document.querySelector("#operation .state").textContent.includes("done")`)
 	if now := s.Await("gateway-alice", "running").PID; *now == *pid {
 		t.Errorf("alice still has pid %d", *now)
 	}
 	b.to("/service/gateway-alice")
 	b.press("stop…")
 	b.press("Stop alice")
-	b.awaitTrue(`location.pathname.startsWith("/operations/")`)
+	b.awaitTrue(inSession + `.startsWith("/operations/")`)
 	s.AwaitThat("gateway-alice", "is stopped for good", func(s control.Service) bool { return s.State == "stopped" && s.Desired == "stopped" })
 	b.to("/service/gateway-alice")
 	b.press("start…")
 	b.press("Start alice")
-	b.awaitTrue(`location.pathname.startsWith("/operations/")`)
+	b.awaitTrue(inSession + `.startsWith("/operations/")`)
 	s.Await("gateway-alice", "running")
 
 	b.to("/service/slow")
@@ -55,13 +55,13 @@ func TestActions(t *testing.T) {
 	b.to("/jobs")
 	b.press("cancel…")
 	b.press("Cancel job " + job)
-	b.awaitTrue(`location.pathname === "/jobs" && document.querySelector("#jobs").textContent.includes("cancelled")`)
+	b.awaitTrue(inSession + ` === "/jobs" && document.querySelector("#jobs").textContent.includes("cancelled")`)
 
 	b.to("/")
 	b.press("Restart all that failed")
 	b.awaitTrue(`document.querySelector("h1").textContent === "Restart broken?"`)
 	b.press("Restart broken")
-	b.awaitTrue(`location.pathname.startsWith("/operations/") && document.querySelector("#operation").textContent.includes("broken")`)
+	b.awaitTrue(inSession + `.startsWith("/operations/") && document.querySelector("#operation").textContent.includes("broken")`)
 	for _, line := range []string{"anne began operation 1: restart of gateway-alice", "anne cancelled operation 4", "anne cancelled job " + job} {
 		if out := s.Must("logs", "page"); !strings.Contains(out, line) {
 			t.Errorf("the log of the page does not say %q: %s", line, out)
@@ -79,12 +79,12 @@ func TestPlanIsApproved(t *testing.T) {
 	b := s.enter(t)
 	b.awaitTrue(`document.querySelector("#underway").textContent.includes("1 plan waits for approval")`)
 	b.press("1 plan waits for approval")
-	b.awaitTrue(`location.pathname === "/plans"`)
+	b.awaitTrue(inSession + ` === "/plans"`)
 	b.press(hash[:19] + "…")
 	b.awaitTrue(`document.querySelector("table.diff").textContent.includes("environment.MODEL") && document.querySelector("main").textContent.includes("It is recorded that anne has approved them")`)
 	b.run(`document.querySelector("#steady").value = 1`)
 	b.press("Approve and apply " + hash[:19] + "…")
-	b.awaitTrue(`location.pathname === "/revisions/1" && document.querySelector("#revision .state").textContent.includes("applied")`)
+	b.awaitTrue(inSession + ` === "/revisions/1" && document.querySelector("#revision .state").textContent.includes("applied")`)
 	if out := s.Must("revisions", "--json"); !strings.Contains(out, `anne"`) || !strings.Contains(out, hash) {
 		t.Errorf("the revision does not say who has approved what: %s", out)
 	}
@@ -99,14 +99,14 @@ func TestPlanIsApproved(t *testing.T) {
 	b.awaitTrue(`document.querySelector("[role=alert]")?.textContent.includes("It was not applied")`)
 	t.Log(b.text(`document.querySelector("[role=alert]").textContent`))
 	b.press("Withdraw it: it is not applied, and no longer waits")
-	b.awaitTrue(`location.pathname === "/plans" && document.querySelector("main").textContent.includes("No plan waits")`)
+	b.awaitTrue(inSession + ` === "/plans" && document.querySelector("main").textContent.includes("No plan waits")`)
 
 	b.press("roll the last revision back…")
-	b.awaitTrue(`location.pathname === "/rollback"`)
+	b.awaitTrue(inSession + ` === "/rollback"`)
 	b.awaitTrue(`document.querySelector("table.diff")?.textContent.includes("environment.MODEL")`)
 	b.run(`document.querySelector("#steady").value = 1`)
 	b.press("Roll back")
-	b.awaitTrue(`location.pathname === "/revisions/2" && document.querySelector("#revision .state").textContent.includes("applied")`)
+	b.awaitTrue(inSession + ` === "/revisions/2" && document.querySelector("#revision .state").textContent.includes("applied")`)
 	if out := s.Must("profile", "show", "alice"); strings.Contains(out, "MODEL") {
 		t.Errorf("alice was not put back: %s", out)
 	}
@@ -122,7 +122,7 @@ func TestReadOnly(t *testing.T) {
 	b := s.enter(t)
 	for _, path := range []string{"/", "/service/gateway-alice", "/operations", "/plans", "/plans/" + hash} {
 		b.to(path)
-		if there := b.text(`[...document.querySelectorAll("main form[method=post], main a[href^='/do'], main a[href='/rollback']")].map((e) => e.outerHTML).join()`); there != "" {
+		if there := b.text(`[...document.querySelectorAll("main form[method=post], main a[href^='do?'], main a[href='rollback']")].map((e) => e.outerHTML).join()`); there != "" {
 			t.Errorf("%s has %s", path, there)
 		}
 	}

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -22,7 +21,7 @@ func TestAttacks(t *testing.T) {
 	deed := "verb=stop&name=web&csrf="
 	tries := 0
 	for name, of := range map[string]struct {
-		as      *http.Client
+		as      *client
 		method  string
 		path    string
 		form    string
@@ -32,7 +31,7 @@ func TestAttacks(t *testing.T) {
 		"no token":                    {stranger, "GET", "/", "", nil, 401},
 		"no token, a stream":          {stranger, "GET", "/live?view=overview", "", nil, 401},
 		"no token, a command":         {stranger, "POST", "/do", deed + csrf, nil, 401},
-		"a forged cookie":             {stranger, "GET", "/", "", []string{"Cookie", "rlminit-" + fmt.Sprint(s.port) + "=" + strings.Repeat("A", 75)}, 401},
+		"a forged cookie":             {stranger, "GET", "/", "", []string{"Cookie", "rlminit=" + strings.Repeat("A", 52)}, 401},
 		"a token in the query":        {stranger, "GET", "/?token=" + annesToken, "", nil, 401},
 		"a token in a header":         {stranger, "GET", "/", "", []string{"Authorization", "Bearer " + annesToken}, 401},
 		"an expired token":            {stranger, "POST", "/login", "token=" + expiredToken, nil, 401},
@@ -65,7 +64,7 @@ func TestAttacks(t *testing.T) {
 		if a.StatusCode != of.want {
 			t.Errorf("%s is answered with %s, and not %d: %.300s", name, a.Status, of.want, a.text)
 		}
-		if strings.Contains(a.text, "<script>alert") || strings.Contains(a.text, "0123456789abcdef") || a.Header.Get("Location") != "" && a.Header.Get("Location") != "/" {
+		if strings.Contains(a.text, "<script>alert") || strings.Contains(a.text, "0123456789abcdef") || a.Header.Get("Location") != "" && a.Header.Get("Location") != of.as.session+"/" {
 			t.Errorf("%s: %s %.500s", name, a.Header.Get("Location"), a.text)
 		}
 		if a.Header.Get("Content-Security-Policy") == "" || a.Header.Get("X-Frame-Options") != "DENY" || a.Header.Get("Access-Control-Allow-Origin") != "" {
@@ -89,12 +88,12 @@ func TestTokenIsRevoked(t *testing.T) {
 	}
 	s.Must("restart", "page")
 	s.Await("page", "running")
-	for _, c := range []*http.Client{anne, bare} {
+	for _, c := range []*client{anne, bare} {
 		if a := s.send(t, c, "GET", "/", ""); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a session of the page before is answered with %s", a.Status)
 		}
 	}
-	if a := s.send(t, anne, "POST", "/login", "token="+annesToken); a.StatusCode != http.StatusUnauthorized {
+	if a := s.send(t, s.client(t), "POST", "/login", "token="+annesToken); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a token that was taken away is answered with %s", a.Status)
 	}
 	if a := s.send(t, s.loggedIn(t, bareToken), "GET", "/", ""); a.StatusCode != http.StatusOK {
@@ -110,11 +109,15 @@ func TestLogOut(t *testing.T) {
 	anne, other := s.loggedIn(t, annesToken), s.loggedIn(t, annesToken)
 	b := s.enter(t)
 	b.open()
-	cookie := anne.Jar.Cookies(mustURL(s.url("/")))[0]
+	cookie := s.cookie(anne)
 	kept := []string{"Cookie", cookie.Name + "=" + cookie.Value}
 	stranger := s.client(t)
+	if a := s.send(t, stranger, "GET", "/", "", kept...); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without the path of its session the cookie is answered with %s", a.Status)
+	}
+	stranger.session = anne.session
 	if a := s.send(t, stranger, "GET", "/", "", kept...); a.StatusCode != http.StatusOK {
-		t.Fatalf("with the cookie alone it is answered with %s", a.Status)
+		t.Fatalf("with path and cookie it is answered with %s", a.Status)
 	}
 	tab, err := s.stream(t.Context(), anne, "view=overview")
 	if err != nil {
@@ -122,7 +125,7 @@ func TestLogOut(t *testing.T) {
 	}
 	defer tab.Body.Close()
 	a := s.send(t, anne, "POST", "/logout", "csrf="+s.send(t, anne, "GET", "/", "").csrf(t))
-	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login" {
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != anne.session+"/login" {
 		t.Errorf("a logout is answered with %s to %s", a.Status, a.Header.Get("Location"))
 	}
 	if text, err := io.ReadAll(tab.Body); err != nil || !strings.HasSuffix(string(text), "event: over\ndata: null\n\n") {

@@ -107,10 +107,14 @@ func (b *tab) open() {
 	b.awaitTrue(`document.body.dataset.open === "yes"`)
 }
 
-// to goes to another page.
+// inSession is the path of a page within its session, as an expression.
+const inSession = `location.pathname.replace(/^\/s\/\w+/, "")`
+
+// to goes to another page: of the session that the tab is in, if it is in one.
 func (b *tab) to(path string) {
 	b.Helper()
-	b.do(chromedp.Navigate(b.site.url(path)), chromedp.WaitReady("main"))
+	session := b.text(`(location.pathname.match(/^\/s\/\w+/) || [""])[0]`)
+	b.do(chromedp.Navigate(b.site.url(session+path)), chromedp.WaitReady("main"))
 }
 
 // awaitTrue waits until an expression of JavaScript is true.

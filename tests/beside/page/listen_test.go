@@ -94,10 +94,10 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	if cookies := response.Cookies(); response.StatusCode != http.StatusSeeOther || response.ProtoMajor != 2 || len(cookies) != 1 || !cookies[0].Secure || cookies[0].Name != "__Host-rlminit-9118" || response.Header.Get("Strict-Transport-Security") == "" {
+	if cookies := response.Cookies(); response.StatusCode != http.StatusSeeOther || response.ProtoMajor != 2 || len(cookies) != 1 || !cookies[0].Secure || cookies[0].Name != "__Secure-rlminit" || cookies[0].Path != response.Header.Get("Location") || response.Header.Get("Strict-Transport-Security") == "" {
 		t.Errorf("the login is answered with %s %s, %v", response.Proto, response.Status, cookies)
 	}
-	stream, err := c.Get(site + "/live?view=overview")
+	stream, err := c.Get(site + response.Header.Get("Location") + "live?view=overview")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,13 @@ func (d *dialer) join(out net.Conn) {
 }
 
 // client is a browser without a screen, which keeps cookies and follows no redirect.
-func (s *site) client(t *testing.T) *http.Client {
+type client struct {
+	*http.Client
+	session string // the path of the one that it is in; "": it is in none
+}
+
+// client is one that is in no session.
+func (s *site) client(t *testing.T) *client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -214,7 +220,7 @@ func (s *site) client(t *testing.T) *http.Client {
 	}
 	transport := &http.Transport{MaxConnsPerHost: 0, DialContext: func(context.Context, string, string) (net.Conn, error) { return s.dials.dial() }}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Jar: jar, Transport: transport, Timeout: long, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &client{Client: &http.Client{Jar: jar, Transport: transport, Timeout: long, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // answer is a response with its body read.
@@ -223,10 +229,11 @@ type answer struct {
 	text string
 }
 
-// send makes a request of a browser's kind; headers are NAME, VALUE and so on.
-func (s *site) send(t *testing.T, c *http.Client, method, path, form string, headers ...string) answer {
+// send makes a request of a browser's kind within the client's session; headers are NAME,
+// VALUE and so on.
+func (s *site) send(t *testing.T, c *client, method, path, form string, headers ...string) answer {
 	t.Helper()
-	r, err := http.NewRequest(method, s.url(path), strings.NewReader(form))
+	r, err := http.NewRequest(method, s.url(c.session+path), strings.NewReader(form))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,13 +264,19 @@ func (s *site) send(t *testing.T, c *http.Client, method, path, form string, hea
 }
 
 // loggedIn is a client of somebody who has logged in.
-func (s *site) loggedIn(t *testing.T, token string) *http.Client {
+func (s *site) loggedIn(t *testing.T, token string) *client {
 	t.Helper()
 	c := s.client(t)
-	if a := s.send(t, c, http.MethodPost, "/login", "token="+token); a.StatusCode != http.StatusSeeOther {
-		t.Fatalf("the login is answered with %s", a.Status)
+	a := s.send(t, c, http.MethodPost, "/login", "token="+token)
+	if c.session = strings.TrimSuffix(a.Header.Get("Location"), "/"); a.StatusCode != http.StatusSeeOther || !strings.HasPrefix(c.session, "/s/") {
+		t.Fatalf("the login is answered with %s to %s", a.Status, c.session)
 	}
 	return c
+}
+
+// cookie is the one that a client has for its session.
+func (s *site) cookie(c *client) *http.Cookie {
+	return c.Jar.Cookies(mustURL(s.url(c.session + "/")))[0]
 }
 
 // csrf is the token in a page's form.

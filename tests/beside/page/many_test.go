@@ -114,8 +114,8 @@ func TestThousandServices(t *testing.T) {
 }
 
 // stream is one open tab, as the server sees it.
-func (s *site) stream(ctx context.Context, c *http.Client, query string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url("/live?"+query), nil)
+func (s *site) stream(ctx context.Context, c *client, query string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(c.session+"/live?"+query), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func TestIdleClients(t *testing.T) {
 	s := start(t, "read", crowd(1000))
 	s.Await("s0999", "running")
 	c := s.loggedIn(t, annesToken)
-	cookie := c.Jar.Cookies(mustURL(s.url("/")))[0]
+	cookie := s.cookie(c)
 	closed := make(chan string, 2)
 	await := func(name string, conn net.Conn) {
 		_ = conn.SetReadDeadline(time.Now().Add(2 * long))
@@ -237,7 +237,7 @@ func TestIdleClients(t *testing.T) {
 	if err := deaf.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(deaf, "GET /live?view=overview HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: %s=%s\r\n\r\n", "rlminit", cookie.Value)
+	fmt.Fprintf(deaf, "GET %s/live?view=overview HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: %s=%s\r\n\r\n", c.session, cookie.Name, cookie.Value)
 	slow, err := s.dials.dial()
 	if err != nil {
 		t.Fatal(err)

@@ -4,16 +4,29 @@
 (() => {
   const $ = (id) => document.getElementById(id);
 
+  // The session. Its path is known to this browser alone, and is kept where pages of this
+  // very address can read it, so that an address without it leads into the session.
+  const form = $("login"), session = (location.pathname.match(/^\/s\/[^/]+\//) || [""])[0];
+  const keep = {
+    get() { // the browser may keep nothing, or what another server has left at this address
+      try { return (localStorage.getItem("session") || "").match(/^\/s\/[A-Z2-7]{26}\/$/)?.[0] || ""; } catch { return ""; }
+    },
+    set(path) { try { if (path) localStorage.setItem("session", path); else localStorage.removeItem("session"); } catch { /* the same */ } },
+  };
+  if (!form && session && document.body.dataset.session) keep.set(session);
+  if (form && session && keep.get() === session) keep.set(""); // it is over
+
   // A token may come behind the #, which browsers send to nobody. It is used at once and
   // does not stay in the address.
   if (location.hash.startsWith("#token=")) {
     const token = decodeURIComponent(location.hash.slice("#token=".length));
     history.replaceState(null, "", location.pathname + location.search);
-    const form = $("login");
     if (form) {
       $("token").value = token;
       form.requestSubmit();
     }
+  } else if (form && !$("wrong") && keep.get()) {
+    location.replace(keep.get() + form.elements.next.value.slice(1) + location.hash);
   }
 
   // Times since.
@@ -28,7 +41,8 @@
   }
   const agoAll = (within) => { for (const t of within.querySelectorAll("time[data-ago]")) ago(t); };
   agoAll(document);
-  setInterval(() => { if (!document.hidden) agoAll(document); }, 5000);
+  // How long ago something was is not known of a box that cannot be reached.
+  setInterval(() => { if (!document.hidden && !document.body.dataset.away) agoAll(document); }, 5000);
 
   // The filter of the overview, and of the fleet.
   const rows = $("rows"), query = $("q"), state = $("state"), of = rows && rows.dataset.of || "service";
@@ -157,13 +171,29 @@
   // The stream of events.
   const link = $("link");
   // A page that was asked for with a filter lacks rows: then all are sent.
-  let source = null, last = rows && location.search ? "" : document.body.dataset.after || "", timer = 0, pause = 1000, why = "", warn = 0;
-  // A supervisor that is replaced is back before anybody need know.
-  function say(text) {
-    why = text;
-    clearTimeout(warn);
-    if (!text) { link.hidden = true; return; }
-    warn = setTimeout(() => { link.textContent = why; link.hidden = false; }, link.hidden ? 1500 : 0);
+  let source = null, last = rows && location.search ? "" : document.body.dataset.after || "", timer = 0, pause = 1000;
+  // When the page was heard last, which it is each second, and since when the supervisor does
+  // not answer it, and why; in milliseconds. A supervisor that is replaced is back before
+  // anybody need know. The clock stands still for a tab that nobody sees, or is asleep.
+  const silence = 2500, again = 5000, every = 250;
+  let silent = 0, down = 0, why = "", looked = Date.now();
+  function heard() { silent = 0; judge(); }
+  function judge() {
+    const away = silent >= silence, text = away ? "The page does not answer, and is tried again. What is shown may have changed." : why && down >= silence ? why : "";
+    if (link.textContent !== text) link.textContent = text;
+    link.hidden = !text;
+    if (text) document.body.dataset.away = "yes"; else delete document.body.dataset.away;
+  }
+  function look() {
+    const passed = Math.min(Date.now() - looked, 2 * every);
+    looked = Date.now();
+    if (document.hidden) return;
+    if (why) down += passed;
+    const before = silent;
+    silent += passed;
+    judge();
+    // A connection that leads nowhere is given up, for one that may lead somewhere.
+    if (source && Math.floor(silent / again) > Math.floor(before / again)) { close(); open(); }
   }
   function open() {
     clearTimeout(timer);
@@ -172,22 +202,28 @@
     source = new EventSource(document.body.dataset.live + follow + "&after=" + encodeURIComponent(last));
     const on = (name, does) => source.addEventListener(name, (e) => {
       if (e.lastEventId) last = e.lastEventId;
+      heard();
       does(e.data);
       document.body.dataset.after = last;
     });
     on("swap", swap);
     on("lines", (html) => lines(html, false));
     on("alllines", (html) => lines(html, true));
-    on("link", (text) => { const t = JSON.parse(text); say(t && "The supervisor does not answer, and is tried again: " + t); });
+    on("still", () => {});
+    on("link", (text) => {
+      const t = JSON.parse(text);
+      if (!t) down = 0;
+      why = t && "The supervisor does not answer, and is tried again: " + t;
+      judge();
+    });
     on("usage", (text) => {
       const all = JSON.parse(text);
       for (const name in all) { figures[name] = all[name]; figure(name); }
     });
     on("over", () => location.reload());
-    source.onopen = () => { pause = 1000; document.body.dataset.open = "yes"; say(""); };
+    source.onopen = () => { pause = 1000; document.body.dataset.open = "yes"; why = ""; down = 0; heard(); };
     source.onerror = () => {
       delete document.body.dataset.open;
-      say("The page does not answer, and is tried again.");
       if (source.readyState !== EventSource.CLOSED) return; // the browser tries again, with the last id
       close();
       pause = Math.min(2 * pause, 10000);
@@ -205,6 +241,7 @@
   }
   if (document.body.dataset.live) {
     open();
+    setInterval(look, every);
     // A browser has few connections for one place: a tab that nobody sees gives its back
     // after a while, and is sent what it missed when it is seen again.
     document.addEventListener("visibilitychange", () => {
