@@ -248,7 +248,7 @@ type Profile struct {
 	State       string            `json:"state"`
 	Environment map[string]string `json:"environment"`
 	Reason      *string           `json:"reason"`
-	UID         *uint32           `json:"uid"` // of its own user; null: it has none, or none yet
+	UID         *uint32           `json:"uid"`      // of its own user; null: it has none, or none yet
 	Outdated    bool              `json:"outdated"` // its gateway runs with older values
 }
 

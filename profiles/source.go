@@ -48,20 +48,13 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	if state.Origin == service.Corrupt {
 		state = statefile.File{Version: 1}
 	}
-	own, err := s.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	b, err := s.beginningIn(dir, settings)
+	if err != nil {
 		return Profile{}, err
 	}
-	b := settings.beginning(config.KindIn(own))
 	done := s.ports.Hold(name)
 	defer func() { done(err == nil) }()
-	port := how.Port
-	if port == 0 && state.Port != 0 {
-		if _, free := s.ports.Claim(name, state.Port); free {
-			port = state.Port
-		}
-	}
-	if state.Port, err = takePort(s.ports, name, port, b.Range, settings, s.tree.told); err != nil {
+	if state.Port, err = takePort(s.ports, name, s.ownPort(name, how.Port, state.Port), b.Range, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
 	reborn(&state, how.Intent, b)
@@ -105,6 +98,26 @@ func (v *tree) removeSessions(dir string) error {
 		return nil
 	}
 	return err
+}
+
+// ownPort is the port that was asked for, else the profile's own from before if it is free,
+// else 0.
+func (s *Store) ownPort(name string, asked, before int) int {
+	if asked == 0 && before != 0 {
+		if _, free := s.ports.Claim(name, before); free {
+			return before
+		}
+	}
+	return asked
+}
+
+// beginningIn is the Beginning of the kind that the profile.yaml in a directory names.
+func (s *Store) beginningIn(dir string, settings *Settings) (Beginning, error) {
+	text, err := s.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Beginning{}, err
+	}
+	return settings.beginning(config.KindIn(text)), nil
 }
 
 // reborn makes of the state that a profile had when it was deleted what it is to have

@@ -126,6 +126,22 @@ func (s Start) Differs(from Start) string {
 	return why + " changed"
 }
 
+// Started is the part of a definition that a run was started with. A successor of the
+// supervisor compares it with the definition in force.
+type Started struct {
+	Run  uint64 `json:"run,omitempty"` // of another run nothing is known
+	With []byte `json:"with,omitempty"`
+}
+
+// Older says which fields of the definition in force, which act at the start, are others
+// than the run was started with; "": none.
+func (s Started) Older(run uint64, force Start) string {
+	if run == 0 || s.Run != run {
+		return ""
+	}
+	return force.Differs(Start(s.With))
+}
+
 // NeedsRestart tells whether a process that was started with one definition has to be
 // started again for another to hold, and why: "command and environment changed".
 func NeedsRestart(old, new *Definition) (needed bool, why string) {

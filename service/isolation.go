@@ -39,7 +39,6 @@ func (i Isolation) Ports(own int) (connect, bind isolate.Ports) {
 	return connect, bind
 }
 
-
 // isolation reads a level, or a mapping over what is there. A list replaces that
 // of before.
 func isolation(p *Isolation) document.Setter {

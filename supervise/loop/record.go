@@ -37,10 +37,10 @@ type Records struct {
 
 // kept is how far what is true of a unit is known outside.
 type kept struct {
-	fresh   bool             // its definition was remembered since it changed
-	slot    bool             // there is one, where its status is written
-	changed bool             // what is wanted is newer than the state that a predecessor left
-	started remember.Started // what its run was started with
+	fresh   bool            // its definition was remembered since it changed
+	slot    bool            // there is one, where its status is written
+	changed bool            // what is wanted is newer than the state that a predecessor left
+	started service.Started // what its run was started with
 	told    remember.Told
 
 	scheduling bool // its schedules count: it is to run
@@ -260,7 +260,7 @@ func (r *Records) remember(u *unit, state *machine.State, wants core.Wants, row 
 		m.Kind = u.definition.Kind
 	}
 	if state.ID != 0 && u.kept.started.Run != state.ID {
-		u.kept.started = remember.Started{Run: state.ID, With: []byte(u.starts)}
+		u.kept.started = service.Started{Run: state.ID, With: []byte(u.starts)}
 	}
 	if state.ID != 0 {
 		m.Started = u.kept.started

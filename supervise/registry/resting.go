@@ -176,8 +176,10 @@ func (s *AtRest) List() []control.Service {
 	}
 	list := make([]control.Service, 0, len(known))
 	for name, e := range known {
-		st := control.Service{Name: name, Type: string(service.Daemon), State: "stopped", Desired: string(e.intent), Profile: &e.profile,
-			Verdict: string(verdict.Off), ReasonCode: string(verdict.AtRest)}
+		st := control.Service{
+			Name: name, Type: string(service.Daemon), State: "stopped", Desired: string(e.intent), Profile: &e.profile,
+			Verdict: string(verdict.Off), ReasonCode: string(verdict.AtRest),
+		}
 		if j := e.judged; j != nil {
 			st.Type = string(j.kind)
 			if j.port != 0 {

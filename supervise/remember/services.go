@@ -39,33 +39,17 @@ func New(t *handover.Table, answer func(core.Input)) *Driver {
 
 // Service is what a successor is to know of one.
 type Service struct {
-	Profile    string         `json:"profile,omitempty"`
-	Kind       string         `json:"kind,omitempty"` // where there is no definition that has it
-	Recorded   bool           `json:"recorded,omitempty"`
-	Desired    service.Intent `json:"desired,omitempty"`
-	Before     service.Intent `json:"before,omitempty"`     // what Desired was, where what follows from it is yet to begin
-	Commanded  bool           `json:"commanded,omitempty"`  // what is wanted was commanded, and is recorded nowhere
-	Owed       bool           `json:"owed,omitempty"`       // as in core.Wants
-	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
-	Started    Started        `json:"started,omitzero"`
-	Told       Told           `json:"told,omitzero"`
-	Machine    machine.State  `json:"machine"`
-}
-
-// Started is the part of a definition that a run was started with: service.Start. A
-// successor compares it with the definition in force, as OUTDATED.md says.
-type Started struct {
-	Run  uint64 `json:"run,omitempty"` // of another run nothing is known
-	With []byte `json:"with,omitempty"`
-}
-
-// Older says which fields of the definition in force, which act at the start, are others
-// than the run was started with; "": none.
-func (s Started) Older(run uint64, force service.Start) string {
-	if run == 0 || s.Run != run {
-		return ""
-	}
-	return force.Differs(service.Start(s.With))
+	Profile    string          `json:"profile,omitempty"`
+	Kind       string          `json:"kind,omitempty"` // where there is no definition that has it
+	Recorded   bool            `json:"recorded,omitempty"`
+	Desired    service.Intent  `json:"desired,omitempty"`
+	Before     service.Intent  `json:"before,omitempty"`     // what Desired was, where what follows from it is yet to begin
+	Commanded  bool            `json:"commanded,omitempty"`  // what is wanted was commanded, and is recorded nowhere
+	Owed       bool            `json:"owed,omitempty"`       // as in core.Wants
+	Definition []byte          `json:"definition,omitempty"` // fingerprint of the one in force
+	Started    service.Started `json:"started,omitzero"`
+	Told       Told            `json:"told,omitzero"`
+	Machine    machine.State   `json:"machine"`
 }
 
 // Told is what hooks and readers of events were told of a service's verdict.

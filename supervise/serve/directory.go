@@ -150,77 +150,73 @@ func (of *set) leaves(verb string, u *View) string {
 
 // choose returns the services that a command on a set is for.
 func (d *Directory) choose(of set, verb string) chosen {
-	units, left, only, problems := d.chosen(of, verb)
-	return chosen{units, left, only, problems}
-}
-
-func (d *Directory) chosen(of set, verb string) (units, left []*View, only core.Only, problems map[string]*control.Problem) {
 	names := of.names
-	problems, only = map[string]*control.Problem{}, core.Only{State: of.state}
-	older := of.state == control.Outdated // which the core knows nothing of
-	if older {
-		only.State = ""
+	is := chosen{problems: map[string]*control.Problem{}, only: core.Only{State: of.state}}
+	if of.state == control.Outdated { // which the core knows nothing of
+		is.only.State = ""
 	}
-	only.Ill = of.failed && len(names) == 0
-	only.Wanted = verb == core.VerbRestart && of.state == "" && !slices.ContainsFunc(names, func(name string) bool { return !isSet(name) })
+	is.only.Ill = of.failed && len(names) == 0
+	is.only.Wanted = verb == core.VerbRestart && of.state == "" && !slices.ContainsFunc(names, func(name string) bool { return !isSet(name) })
 	unread := d.wakeFor(of, verb)
-	d.loop.Read(func(now Services) {
-		in := map[*core.Life]bool{}
-		whoever := only
-		whoever.Wanted = false
-		add := func(u *View, named bool) {
-			if in[u.Life] || !now.Core().Meant(whoever, u.Life) || !u.isOf(of.kind) || older && u.Older == "" {
-				return
-			}
-			in[u.Life] = true
-			if why := of.leaves(verb, u); why != "" && !named {
-				u = new(*u)
-				u.Left = why
-				left = append(left, u)
-			} else {
-				units = append(units, new(*u))
-			}
-		}
-		for _, name := range names { // full names first: they mean their service
-			if u := now.Find(name); u != nil {
-				add(u, true)
-			}
-		}
-		for _, name := range names {
-			if now.Find(name) != nil {
-				continue
-			}
-			found := false
-			for u := range now.All() {
-				if matches(name, u.Name, u.Definition.Profile) {
-					found = true
-					add(u, false)
-				}
-			}
-			if !found {
-				problems[name] = nil
-			}
-		}
-		if len(names) == 0 {
-			for u := range now.All() {
-				add(u, false)
-			}
-		}
-	})
-	for name := range problems {
+	d.loop.Read(func(now Services) { is.read(now, &of, verb) })
+	for name := range is.problems {
 		_, err := d.LookUp(name)
-		if problem, is := errors.AsType[*control.Problem](err); is {
-			problems[name] = problem
+		if problem, found := errors.AsType[*control.Problem](err); found {
+			is.problems[name] = problem
 		} else { // it came this moment
-			delete(problems, name)
+			delete(is.problems, name)
 		}
 	}
 	for name, err := range unread {
-		if problem, is := errors.AsType[*control.Problem](err); is {
-			problems[name] = problem
+		if problem, found := errors.AsType[*control.Problem](err); found {
+			is.problems[name] = problem
 		}
 	}
-	return units, left, only, problems
+	return is
+}
+
+// read chooses among the services that there are. A name that fits none gets a nil
+// problem.
+func (is *chosen) read(now Services, of *set, verb string) {
+	in, meant := map[*core.Life]bool{}, is.only
+	meant.Wanted = false
+	add := func(u *View, named bool) {
+		if in[u.Life] || !now.Core().Meant(meant, u.Life) || !u.isOf(of.kind) || of.state == control.Outdated && u.Older == "" {
+			return
+		}
+		in[u.Life] = true
+		u = new(*u)
+		if u.Left = of.leaves(verb, u); u.Left != "" && !named {
+			is.left = append(is.left, u)
+		} else {
+			is.units = append(is.units, u)
+		}
+	}
+	for _, name := range of.names { // full names first: they mean their service
+		if u := now.Find(name); u != nil {
+			add(u, true)
+		}
+	}
+	for _, name := range of.names {
+		if now.Find(name) != nil {
+			continue
+		}
+		found := false
+		for u := range now.All() {
+			if matches(name, u.Name, u.Definition.Profile) {
+				found = true
+				add(u, false)
+			}
+		}
+		if !found {
+			is.problems[name] = nil
+		}
+	}
+	if len(of.names) == 0 {
+		for u := range now.All() {
+			add(u, false)
+		}
+	}
 }
 
 // wakeFor wakes the profiles at rest that a command is for. What is to stop, or to

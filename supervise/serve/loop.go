@@ -13,7 +13,6 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/remember"
 	"rlminit/supervise/verdict"
 )
 
@@ -60,7 +59,7 @@ type View struct {
 	At      int64 // when it was read, on the boot clock
 	Desired service.Intent
 	Wanted  bool // it is to run, after a stop that has yet to begin too
-	Started remember.Started
+	Started service.Started
 	Older   string // why its process is older than its definition; "" if it is not
 	Left    string // of a set that a command is for: why the command leaves it as it is
 	Verdict verdict.Verdict

@@ -82,7 +82,6 @@ func Sets(t *testing.T, start New) {
 		t.Errorf("stop says\n%s", out)
 	}
 	expect("stop *", pids(), "", "")
-	before = pids()
 	b.Must("restart", "--state", "stopped", "--all") // taken at its word
 	if now := pids(); now["run-1"] == 0 || now["halted"] == 0 {
 		t.Errorf("restart --state stopped: %v", now)

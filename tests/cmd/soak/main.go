@@ -17,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,10 @@ type soak struct {
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "spin" {
-		for { // killed with its parent's run
+		for n := uint64(0); ; n++ { // killed with its parent's run
+			if n == math.MaxUint64 {
+				return
+			}
 		}
 	}
 	var s soak
