@@ -100,8 +100,6 @@ func serve(ctx context.Context, set *settings) error {
 func listen(c checked, at string) (net.Listener, error) {
 	l, err := passed()
 	switch {
-	case err == nil && l != nil && c.unix != "":
-		err = os.Chmod(c.unix, socketMode)
 	case err == nil && l == nil && c.unix != "":
 		l, err = bindPath(c.unix)
 	case err == nil && l == nil:

@@ -121,7 +121,10 @@ func (b *tab) to(path string) {
 func (b *tab) awaitTrue(expression string) {
 	b.Helper()
 	box.Eventually(b.T, long, expression, func() (bool, any) {
-		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		// A page that a script leaves at this moment may never answer: it is asked again.
+		ctx, cancel := context.WithTimeout(b.ctx, 3*time.Second)
+		defer cancel()
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		return err == nil && is, fmt.Sprint(err, "\n", b.where(), "\n", b.see(), "\n", b.console())
 	})
 }
