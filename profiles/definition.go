@@ -54,13 +54,13 @@ func held(c *config.Config) map[int]string {
 		}
 	}
 	take(c.Metrics, "metrics.listen")
-	if c.Page != nil {
-		take(service.Socket{Network: "tcp", Address: c.Page.Listen}, "page.listen")
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		for _, s := range c.Services[name].Sockets {
 			take(s, "service "+document.Quote(name))
 		}
+	}
+	if c.Page != nil { // after the services: the page is one, with a socket of that address
+		take(service.Socket{Network: "tcp", Address: c.Page.Listen}, "page.listen")
 	}
 	return all
 }

@@ -71,10 +71,13 @@ func (v *volume) reopen(change func(*Settings)) {
 	s.tree.now = func() time.Time { return time.Date(2026, 5, 24, 18, 5, 33, 0, time.UTC) }
 	intents := NewIntents()
 	failing := func(step string) error {
-		if v.fail == nil {
+		v.mu.Lock()
+		fail := v.fail
+		v.mu.Unlock()
+		if fail == nil {
 			return nil
 		}
-		return v.fail(step)
+		return fail(step)
 	}
 	v.journal, err = journal.Open(s.Ours(), journal.Options{
 		Boot: cmp.Or(v.boot, "a1a1a1a1"), Folds: map[string]journal.Fold{"intents": intents}, Fault: failing,
@@ -380,4 +383,11 @@ func TestRefusalsAreOneLine(t *testing.T) {
 			t.Errorf("%q", err)
 		}
 	}
+}
+
+// failFrom is an assignment to fail while the journal's writer may be at work.
+func (v *volume) failFrom(fail func(step string) error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fail = fail
 }

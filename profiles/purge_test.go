@@ -390,19 +390,19 @@ func TestANewProfileHasNoIntentOfAnother(t *testing.T) {
 		v.create("web", Creation{Intent: service.Running})
 		must(t, v.wants("web", service.Running))
 		must(t, os.RemoveAll(v.path("profiles/web"))) // a purge that was cut off
-		v.fail = func(step string) error {            // before it is recorded
+		v.failFrom(func(step string) error {          // before it is recorded
 			if _, err := os.Stat(v.path("profiles/web/profile.yaml")); err == nil {
 				panic(unix.EINTR)
 			}
 			return nil
-		}
+		})
 		func() {
 			defer func() { recover() }()
 			if err := begin(v); err == nil {
 				t.Errorf("%s: it was not cut off", how)
 			}
 		}()
-		v.fail = nil
+		v.failFrom(nil)
 		intent, known := v.Records.ledger.Load().known(GatewayName("web"))
 		if _, err := os.Stat(v.path("profiles/web")); err != nil || known {
 			t.Errorf("%s: it is there: %v; recorded of it is %q", how, err == nil, intent)
