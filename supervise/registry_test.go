@@ -311,7 +311,7 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(2)
-	if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}}, control.Actor{}); err != nil {
+	if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}, Restart: true}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	again(3)
