@@ -121,3 +121,13 @@ func started(b *box.Box) time.Time {
 	b.Fatal("there is no PID 1")
 	return time.Time{}
 }
+
+// everyOne is a verb for the services s0, s1 and so on by their full names: a set starts no
+// service that is disabled.
+func everyOne(verb string, services int, flags ...string) []string {
+	words := append([]string{verb}, flags...)
+	for i := range services {
+		words = append(words, fmt.Sprintf("s%d", i))
+	}
+	return words
+}
