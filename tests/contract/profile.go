@@ -344,7 +344,7 @@ gateway:
 		}
 		t.Errorf("%q: %s", args, last)
 	}
-	says("alice", "profile", "set", "alice")
+	says("alice", "profile", "set", "--restart", "alice")
 	b.Must("profile", "set", "alice", "--unset", "BOOM", "--restart")
 	b.Await("gateway-alice", "running")
 	says("bob", "profile", "create", "bob", "--env")
