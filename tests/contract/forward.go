@@ -50,7 +50,7 @@ func noGap(b *box.Box, all map[uint64]sentOn) {
 // receiver that are killed again and again, and a container that is started anew; what is
 // sent twice has one number.
 func LogsAreSentOn(t *testing.T, start New) {
-	const lines = 3000
+	const lines = 1200
 	for _, to := range []string{"tcp:127.0.0.1:7614", "unix:"} {
 		network, _, _ := strings.Cut(to, ":")
 		t.Run(network, func(t *testing.T) {
