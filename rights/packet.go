@@ -26,7 +26,7 @@ type call struct {
 
 	Offset int64 // of kindRead; of kindPing the id of a call that is asked about, or 0
 
-	at *whereabouts // told who is asked, and by which id; nil: nobody is. It is not sent
+	at *Progress // is told which process is asked, and by which id; nil: nothing is. It is not sent
 }
 
 type answer struct {

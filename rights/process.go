@@ -36,7 +36,7 @@ type Start func() (fd int, end func(), err error)
 // and whenever there is none, and that serves atOnce calls at a time; As are others that
 // it can be. say is told of each that had to be replaced.
 func New(start Start, uid uint32, atOnce int, say func(string)) *User {
-	return &User{&process{start: start, services: uid, atOnce: atOnce, say: say, places: map[uint32]chan struct{}{}}, uid}
+	return &User{&process{start: start, services: uid, atOnce: atOnce, say: say, places: map[uint32]chan struct{}{}}, uid, nil}
 }
 
 // process is the one that serves, as far as there is one.
@@ -206,24 +206,6 @@ func (r *running) await(c *call) chan result {
 		time.AfterFunc(askEvery, r.watch)
 	}
 	return done
-}
-
-// answers tells whether the process, if there is one, says within a time that it lives.
-func (p *process) answers(within time.Duration) bool {
-	p.mu.Lock()
-	none := p.running == nil
-	p.mu.Unlock()
-	lives := make(chan bool, 1)
-	go func() { // the buffer of one that is stopped may be full
-		_, _, err := p.callOnce(&call{Kind: kindPing})
-		lives <- err == nil
-	}()
-	select {
-	case is := <-lives:
-		return is
-	case <-time.After(within):
-		return none
-	}
 }
 
 func (r *running) forget(id uint64) {

@@ -399,28 +399,6 @@ func TestProcessesThatAllEnd(t *testing.T) {
 	}
 }
 
-// Whether a process lives is known before what it was asked for is.
-func TestAnswers(t *testing.T) {
-	user, _ := newUser(t)
-	if !user.Answers(time.Minute) {
-		t.Error("none was started, and it does not answer")
-	}
-	if _, _, err := user.Look("/", 0); err != nil {
-		t.Fatal(err)
-	}
-	if !user.Answers(time.Minute) {
-		t.Error("one that serves does not answer")
-	}
-	quiet, s := newUser(t)
-	s.silent = 1
-	if _, err := quiet.process.get(); err != nil {
-		t.Fatal(err)
-	}
-	if quiet.Answers(time.Millisecond) {
-		t.Error("one that is silent answers")
-	}
-}
-
 // One that ends is replaced too, without a word, and what only looks is asked again.
 func TestAProcessThatEndsIsReplaced(t *testing.T) {
 	user, s := newUser(t)
@@ -558,5 +536,56 @@ func TestLookUntilSilent(t *testing.T) {
 	begun.Store(true)
 	if err := <-ended; !errors.Is(err, ErrSilent) {
 		t.Error(err)
+	}
+}
+
+// Calls that follow one another are no call that is never answered, however often one of
+// them is found in the kernel.
+func TestCallsInARowAreNotSilent(t *testing.T) {
+	before := silentEvery
+	silentEvery = time.Millisecond
+	t.Cleanup(func() { silentEvery = before })
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := newLink(pair[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { theirs.conn.Close() })
+	u := New(func() (int, func(), error) { return pair[0], func() {}, nil }, 1000, atOnce, func(line string) { t.Log(line) })
+	go func() { // each call is answered when it was found in the kernel mostSilent-1 times
+		var at uint64
+		found := 0
+		for {
+			var c call
+			if _, err := theirs.receive(&c); err != nil {
+				return
+			}
+			if c.Kind != kindPing {
+				at, found = c.ID, 0
+				continue
+			}
+			a := answer{ID: c.ID}
+			if uint64(c.Offset) == at {
+				a.Value = 1
+				found++
+			}
+			_ = theirs.send(&a)
+			if found == mostSilent-1 {
+				_ = theirs.send(&answer{ID: at})
+			}
+		}
+	}()
+	over, at := make(chan struct{}), new(Progress)
+	go func() {
+		defer close(over)
+		for range 20 {
+			_, _ = u.Followed(at).LookAlong([]string{"/"}, 0)
+		}
+	}()
+	if u.Silent(at, over) {
+		t.Error("calls that were all answered count as one that is not")
 	}
 }

@@ -20,52 +20,90 @@ const mostSilent = 3
 // LookUntilSilent is LookAlong that gives up with ErrSilent when the file system of the
 // paths themselves does not answer: not where the process that looks is busy, or replaced.
 // The look goes on, and nobody hears of it.
-func (u *User) LookUntilSilent(paths []string, use uint32) ([]Look, error) {
+func (u *User) LookUntilSilent(paths []string, use uint32) (looks []Look, err error) {
 	type found struct {
 		looks []Look
 		err   error
 	}
-	done := make(chan found, 1)
-	at := new(whereabouts)
+	got, over := make(chan found, 1), make(chan struct{})
+	at := new(Progress)
 	go func() {
-		looks, err := u.lookAlong(paths, use, at)
-		done <- found{looks, err}
+		looks, err := u.Followed(at).LookAlong(paths, use)
+		got <- found{looks, err}
+		close(over)
 	}()
-	for times := 0; times < mostSilent; {
-		select {
-		case f := <-done:
-			return f.looks, f.err
-		case <-time.After(silentEvery):
-		}
-		if u == nil || at.underWay() { // a look of our own waits for nobody else
-			times++
-		} else {
-			times = 0
-		}
+	if u.Silent(at, over) {
+		return nil, ErrSilent
 	}
-	return nil, ErrSilent
+	f := <-got
+	return f.looks, f.err
 }
 
-// whereabouts is which process was asked for a call last, and by which id.
-type whereabouts struct {
-	mu      sync.Mutex
-	running *running // nil: none was
+// Followed is the same user, whose calls at is told of, one after the other.
+func (u *User) Followed(at *Progress) *User {
+	if u == nil {
+		return nil
+	}
+	return &User{u.process, u.uid, at}
+}
+
+// Silent waits until over is closed, and then is false; or until one call of those that at
+// is told of is found in the kernel so often that its file system does not answer. A call
+// that waits for its turn, or for the process to be replaced, may take any time.
+func (u *User) Silent(at *Progress, over <-chan struct{}) bool {
+	timer := time.NewTimer(silentEvery)
+	defer timer.Stop()
+	var last asked
+	for times := 0; times < mostSilent; timer.Reset(silentEvery) {
+		select {
+		case <-over:
+			return false
+		case <-timer.C:
+		}
+		switch now := at.last(); {
+		case u == nil: // a look of our own waits for nobody else
+			times++
+		case !now.underWay():
+			times = 0
+		case now != last:
+			last, times = now, 1
+		default:
+			times++
+		}
+	}
+	return true
+}
+
+// Progress is how far some calls have come that are made one after the other. The zero
+// value has seen none.
+type Progress struct {
+	mu    sync.Mutex
+	asked asked
+}
+
+// asked is a call that a process was asked for, by its id; without a process there is none.
+type asked struct {
+	running *running
 	id      uint64
 }
 
-func (w *whereabouts) set(r *running, id uint64) {
-	if w != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.running, w.id = r, id
+func (p *Progress) set(r *running, id uint64) {
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked = asked{r, id}
 	}
 }
 
+func (p *Progress) last() asked {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
 // underWay tells whether the process has begun the call, and not come to its end.
-func (w *whereabouts) underWay() bool {
-	w.mu.Lock()
-	r, id := w.running, w.id
-	w.mu.Unlock()
+func (a asked) underWay() bool {
+	r, id := a.running, a.id
 	if r == nil {
 		return false
 	}

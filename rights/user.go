@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,15 +16,12 @@ import (
 // methods may be called from several goroutines at once.
 type User struct {
 	process *process
-	uid     uint32 // in whose name it is asked
+	uid     uint32    // in whose name it is asked
+	at      *Progress // what is told of each call; nil: nothing
 }
 
 // As is one of the users that the same process can be.
-func (u *User) As(uid uint32) *User { return &User{u.process, uid} }
-
-// Answers tells whether the process that touches the user's files, if there is one,
-// says within a time that it lives, whatever the files are like.
-func (u *User) Answers(within time.Duration) bool { return u == nil || u.process.answers(within) }
+func (u *User) As(uid uint32) *User { return &User{u.process, uid, u.at} }
 
 // Dir is durable.Open with the user's rights, there and for all below.
 func (u *User) Dir(path string) (*durable.Dir, error) {
@@ -37,7 +33,7 @@ func (u *User) Dir(path string) (*durable.Dir, error) {
 
 // Do is durable.Helper's.
 func (u *User) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
-	a, opened, err := u.process.call(call{Kind: kindFile, UID: u.uid, File: r}, fds...)
+	a, opened, err := u.process.call(call{Kind: kindFile, UID: u.uid, File: r, at: u.at}, fds...)
 	return a.File, opened, err
 }
 
@@ -84,14 +80,10 @@ func (l Look) usable() bool {
 // the user can use so (unix.R_OK, W_OK, X_OK): that one is the last of the looks. It is
 // one request.
 func (u *User) LookAlong(paths []string, use uint32) (looks []Look, err error) {
-	return u.lookAlong(paths, use, nil)
-}
-
-func (u *User) lookAlong(paths []string, use uint32, at *whereabouts) (looks []Look, err error) {
 	if u == nil {
 		return lookAlong(paths, use), nil
 	}
-	a, _, err := u.ask(call{Kind: kindLook, Paths: paths, Mode: use, at: at})
+	a, _, err := u.ask(call{Kind: kindLook, Paths: paths, Mode: use})
 	for _, l := range a.Looks {
 		looks = append(looks, Look{l.Mode, l.Denied.Err(), l.Failure.Err()})
 	}
@@ -139,7 +131,7 @@ func (u *User) Watch(inotify int, path string, mask uint32) (int, error) {
 
 // ask is for what is no operation of durable's: the error is the system's.
 func (u *User) ask(c call, fds ...int) (answer, []int, error) {
-	c.UID = u.uid
+	c.UID, c.at = u.uid, u.at
 	a, opened, err := u.process.call(c, fds...)
 	if err == nil {
 		err = a.File.Failure.Err()

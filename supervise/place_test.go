@@ -16,6 +16,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/logs"
+	"rlminit/rights"
 	"rlminit/supervise/core"
 	"rlminit/supervise/link"
 	"rlminit/supervise/process"
@@ -121,7 +122,7 @@ func (p *place) supervise(args ...string) {
 		}
 		return nil
 	}
-	s.Spawner.Prepare = func(of spawn.Service) process.Prepared {
+	s.Spawner.Prepare = func(of spawn.Service, _ *rights.Progress) process.Prepared {
 		return process.Prepared{Argv: of.Definition.Command, Path: "/bin/true"}
 	}
 	s.Preparer.Runtime, s.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}

@@ -115,7 +115,7 @@ func plain(t *testing.T) (s *supervisor, ends func(name string)) {
 			s.Hear(&wire.Spawned{ID: m.ID, PID: int32(m.ID), StartTime: m.ID}, nil)
 		}
 	})
-	s.Spawner.Prepare = func(of spawn.Service) process.Prepared {
+	s.Spawner.Prepare = func(of spawn.Service, _ *rights.Progress) process.Prepared {
 		return process.Prepared{Argv: of.Definition.Command, Path: "/bin/true"}
 	}
 	s.Probes.Network = func(context.Context, service.Probe) error { return unix.ECONNREFUSED }

@@ -21,6 +21,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
@@ -251,11 +252,11 @@ func (s *simulation) replace(everything context.Context) {
 	next.Spawner.Immediate = func(of spawn.Service) bool {
 		return chance(of).IntN(2) == 0 && next.Preparer.Immediate(of)
 	}
-	next.Spawner.Prepare = func(of spawn.Service) process.Prepared {
+	next.Spawner.Prepare = func(of spawn.Service, at *rights.Progress) process.Prepared {
 		if of.Probe == nil && !next.Spawner.Immediate(of) { // of a probe the world has the time from its spawn on
 			time.Sleep(time.Duration(chance(of).Int64N(int64(time.Millisecond))))
 		}
-		return next.Preparer.Prepare(of)
+		return next.Preparer.Prepare(of, at)
 	}
 	next.Probes.Network = w.network
 	next.Opened.Listen = func(string, os.FileMode) (*notify.Socket, error) { return s.socket, nil }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,8 +34,9 @@ type Driver struct {
 	Do    func(func())
 	Apply func(core.Input)
 	// Prepare and Immediate are the preparer's; a simulation has its own.
-	Prepare   func(Service) process.Prepared
+	Prepare   func(Service, *rights.Progress) process.Prepared
 	Immediate func(Service) bool
+	Silent    func(at *rights.Progress, over <-chan struct{}) bool
 	// Open opens what a process that is prepared gets beside that, and says of it in the
 	// message what tier 1 is to know; hold has tier 1 told before what it is to hold, of
 	// which nothing may be closed before Open returns. The loop calls it.
@@ -44,19 +44,16 @@ type Driver struct {
 	// Leaves are the cgroups that tier 1 keeps for services and jobs.
 	Leaves cgroup.Leaves
 
-	filesAnswer func() bool // whether it is not for want of whoever touches files that one does not
-
 	turn     *link.Batch // what tier 1 is told at the end of the loop's turn
 	ready    []*Launch   // prepared, and tier 1 was not asked yet
 	flushing bool        // they wait until tier 1 has taken what was sent
 
-	memory    *oom.Watch         // asked when processes have ended, once a turn
-	looked    bool               // in this turn
-	struck    string             // what it said then
-	launches  map[uint64]*Launch // by spawn id, until they have failed or ended
-	turns     *turns.Turns
-	each      time.Duration // how long one of them keeps others from beginning
-	lastReady atomic.Value  // a time.Time: when a launch was last prepared
+	memory   *oom.Watch         // asked when processes have ended, once a turn
+	looked   bool               // in this turn
+	struck   string             // what it said then
+	launches map[uint64]*Launch // by spawn id, until they have failed or ended
+	turns    *turns.Turns
+	each     time.Duration // how long one of them keeps others from beginning
 }
 
 // Service is what the driver knows of one that it starts.
@@ -72,33 +69,19 @@ type Launch struct {
 	ID uint64
 	Service
 	process.Prepared
-	over     chan struct{} // closed when it is prepared, or given up
+	at       rights.Progress // of the calls that prepare it
+	over     chan struct{}   // closed when it is prepared, or given up
 	prepared bool
 	asked    bool // tier 1 was
 }
 
 // NewDriver is a Driver that has begun nothing.
 func NewDriver(t *Tier1, p *Preparer) *Driver {
-	d := &Driver{tier1: t, Prepare: p.Prepare, Immediate: p.Immediate, filesAnswer: p.filesAnswer, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
+	d := &Driver{tier1: t, Prepare: p.Prepare, Immediate: p.Immediate, Silent: p.Silent, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
 	d.turns, d.each = threads.Launches()
 	d.Programs = &Programs{driver: d, runs: map[uint64]*program{}}
 	t.Host(d.Programs)
 	return d
-}
-
-// A launch is stuck, and its service parked, when neither it nor any other has come
-// to its end for stuckAfter since it had its turn; at the latest after stuckAtLast.
-// Many at once wait for each other, and for the few processes that touch their files:
-// that is no file system which does not answer.
-const (
-	stuckAfter  = 2 * time.Second
-	stuckAtLast = 20 * time.Second
-)
-
-// stuckIn is how long is left until a launch is stuck that has had its turn for so
-// long, where the last one came to its end such a while ago; not above 0: it is.
-func stuckIn(had, lastEnd time.Duration) time.Duration {
-	return min(stuckAfter-min(had, lastEnd), stuckAtLast-had)
 }
 
 // Begin prepares a run of a service, and has it spawned under that id.
@@ -106,7 +89,7 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 	l := &Launch{ID: id, Service: s, over: make(chan struct{})}
 	d.launches[id] = l
 	if d.Immediate(s) {
-		d.isReady(l, d.Prepare(s))
+		d.isReady(l, d.Prepare(s, nil))
 		return l
 	}
 	go func() {
@@ -117,8 +100,7 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 		default:
 		}
 		go d.watch(l)
-		p := d.Prepare(s)
-		d.lastReady.Store(time.Now())
+		p := d.Prepare(s, &l.at)
 		d.Do(func() { d.isReady(l, p) })
 	}()
 	return l
@@ -172,32 +154,17 @@ const together = 8
 // listsInTurn is how many such messages a turn has: a few milliseconds.
 const listsInTurn = 8
 
-// watch tells of a launch that is stuck.
+// watch tells of a launch that waits for a file system which does not answer: that is
+// found by its own calls, for a thousand launches at once wait for each other.
 func (d *Driver) watch(l *Launch) {
-	turned := time.Now()
-	stuck := time.NewTimer(stuckAfter)
-	defer stuck.Stop()
-	for {
-		select {
-		case <-l.over:
-			return
-		case <-stuck.C:
-			lastEnd, _ := d.lastReady.Load().(time.Time)
-			left := stuckIn(time.Since(turned), time.Since(lastEnd))
-			if left <= 0 && time.Since(turned) < stuckAtLast && !d.filesAnswer() {
-				left = stuckAfter // it is replaced, and what only looks is asked again
-			}
-			if left > 0 {
-				stuck.Reset(left)
-				continue
-			}
-			d.Do(func() {
-				if d.launches[l.ID] == l && !l.prepared {
-					d.tell(l.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory, program or environment file lies on a file system that does not answer"})
-				}
-			})
-		}
+	if !d.Silent(&l.at, l.over) {
+		return
 	}
+	d.Do(func() {
+		if d.launches[l.ID] == l && !l.prepared {
+			d.tell(l.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory, program or environment file lies on a file system that does not answer"})
+		}
+	})
 }
 
 // finish asks tier 1 for processes that are prepared, but for those that were given up.
@@ -357,7 +324,7 @@ func (d *Driver) explain(l *Launch, m *wire.SpawnFailed) (reason string, passes 
 	ended := m.Errno == int32(syscall.ETIME) || m.Errno == int32(syscall.ETIMEDOUT) // by PID 1: nothing is missing
 	if !l.Privileged && !ended && (m.Step == wire.StepExec || m.Step == wire.StepDir) {
 		if len(found.Argv) == 0 { // a predecessor has prepared it
-			found = d.Prepare(l.Service)
+			found = d.Prepare(l.Service, nil)
 			found.Walls.Close()
 		}
 		if found.Err == nil {

@@ -1,8 +1,6 @@
 package spawn
 
 import (
-	"time"
-
 	"rlminit/config"
 	"rlminit/internal/redact"
 	"rlminit/profiles"
@@ -35,12 +33,10 @@ type Preparer struct {
 // Config is the configuration in force.
 func (p *Preparer) Config() *config.Config { return p.Settings.Current() }
 
-// filesAnswer tells whether the process that touches files lives: it is a file system
-// that does not answer then, and not that.
-func (p *Preparer) filesAnswer() bool { return p.User.Answers(filesAnswerWithin) }
-
-// filesAnswerWithin is how long that process may take to say that it lives.
-const filesAnswerWithin = time.Second
+// Silent is the User's.
+func (p *Preparer) Silent(at *rights.Progress, over <-chan struct{}) bool {
+	return p.User.Silent(at, over)
+}
 
 // Immediate tells that Prepare takes no time for a service: there is no file to read for
 // it, and no user, wall or port to look after. For the main command the container's own
@@ -62,8 +58,15 @@ func readsFiles(files []string, values map[string]service.Value) bool {
 	return len(files) > 0
 }
 
-// Prepare does for a spawn what may take time.
-func (p *Preparer) Prepare(s Service) process.Prepared {
+// Prepare does for a spawn what may take time. at is told of each call that touches a
+// user's files.
+func (p *Preparer) Prepare(s Service, at *rights.Progress) process.Prepared {
+	followed := *p
+	followed.User = p.User.Followed(at)
+	return followed.prepare(s)
+}
+
+func (p *Preparer) prepare(s Service) process.Prepared {
 	d, itself := s.Definition, s.Probe == nil
 	if s.Privileged { // tier 1 holds it, from argv to directory
 		built, err := p.build(d, nil, itself)

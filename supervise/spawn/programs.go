@@ -109,7 +109,7 @@ func (p *Programs) end(id uint64, m wire.Message) {
 // descriptors: it can do no more than the service itself. It returns why the probe has not
 // passed.
 func (p *Programs) Probe(ctx context.Context, name string, s Service, tag uint32, fds []int) error {
-	ready := p.driver.Prepare(s)
+	ready := p.driver.Prepare(s, nil)
 	defer ready.Walls.Close()
 	if ready.Err != nil {
 		return ready.Err

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/inbox"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/link"
@@ -18,26 +19,6 @@ import (
 	"rlminit/supervise/process"
 	"rlminit/wire"
 )
-
-// A launch alone is stuck after two seconds; among others that come to their end it
-// has time, but not for ever.
-func TestStuckIn(t *testing.T) {
-	const s = time.Second
-	for _, c := range []struct{ had, lastEnd, left time.Duration }{
-		{0, time.Hour, 2 * s},
-		{2 * s, time.Hour, 0},
-		{2 * s, 2 * s, 0},
-		{2 * s, s / 2, 3 * s / 2},
-		{19 * s, 0, s},
-		{20 * s, 0, 0},
-		{21 * s, 0, -s},
-		{s, 0, 2 * s},
-	} {
-		if left := stuckIn(c.had, c.lastEnd); left != c.left {
-			t.Errorf("after %s, the last end %s ago: %s left, want %s", c.had, c.lastEnd, left, c.left)
-		}
-	}
-}
 
 // sent is what tier 1 is told.
 type sent struct {
@@ -79,7 +60,7 @@ func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	p := NewDriver(tier1, &Preparer{}).Programs
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	p.driver.Prepare = func(Service) process.Prepared { return process.Prepared{} }
+	p.driver.Prepare = func(Service, *rights.Progress) process.Prepared { return process.Prepared{} }
 	of := Service{Definition: service.Default("web"), Probe: []string{"ask"}}
 	if err := p.Probe(ctx, wire.HealthProbe("web"), of, 0, nil); err == nil || err.Error() != "ask did not end in time" {
 		t.Error(err)
@@ -152,7 +133,7 @@ func driver(tier1 *Tier1) (d *Driver, loop work, heard *[]machine.Event) {
 	d.Do = func(f func()) { loop.Put(f) }
 	d.Apply = func(in core.Input) { *heard = append(*heard, in.Event) }
 	d.Immediate = func(Service) bool { return true }
-	d.Prepare = func(s Service) process.Prepared {
+	d.Prepare = func(s Service, _ *rights.Progress) process.Prepared {
 		return process.Unchecked(process.Where{Dir: "/"}, s.Definition.Command, []string{"PATH=/nowhere"})
 	}
 	d.Open = func(*Launch, *wire.Spawn, func(*wire.Hold, []int)) ([]int, error) { return nil, nil }
