@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/proc"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -28,8 +29,9 @@ const (
 
 // A spawn that is still under way when it was looked at so often, 2 s after its
 // beginning, counts as stuck. Looks are counted, not the time that went by: a
-// container that was paused has no stuck spawns. From the first look on it is slow, and
-// another thread takes the place of its thread.
+// container that was paused has no stuck spawns. Nor does a look count that finds the
+// process running, or waiting for a processor: the machine is busy then. From the first
+// look on a spawn is slow, and another thread takes the place of its thread.
 const (
 	slowAfter = 50e6 // ns: when the first look is
 	mostLooks = 5
@@ -259,7 +261,10 @@ func (t *Threads) Look(now int64) {
 		}
 		if now >= j.lookAt && j.looks < mostLooks {
 			j.lookAt = now + lookEvery
-			if j.looks++; j.looks == mostLooks {
+			if j.looks == 0 || !j.runs() {
+				j.looks++
+			}
+			if j.looks == mostLooks {
 				j.Stuck(j)
 			}
 		}
@@ -286,6 +291,18 @@ func (t *Threads) Look(now int64) {
 // be in the middle. 0 and -1 where there is none yet.
 func (j *Job) InFlight() (pid, pidfd int32) {
 	return atomic.LoadInt32(&j.Command.PID), atomic.LoadInt32(&j.Command.PIDFD)
+}
+
+// runs tells whether a job's process is on a processor, or waits for one: state R of
+// proc_pid_stat(5).
+func (j *Job) runs() bool {
+	pid, _ := j.InFlight()
+	if pid <= 0 {
+		return false
+	}
+	var buffer [512]byte
+	state := proc.Field(proc.AfterName(proc.Read(buffer[:], "/proc/", sys.Decimal(pid), "/stat")), 1)
+	return len(state) == 1 && state[0] == 'R'
 }
 
 // Each calls f for every job that a thread has.

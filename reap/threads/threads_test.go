@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -270,5 +271,28 @@ func TestStartTime(t *testing.T) {
 		if is != want {
 			t.Fatalf("it was started at %s; /proc has %s", is, want)
 		}
+	}
+}
+
+// A process that is on a processor, or waits for one, is not stuck; one that sleeps may be.
+func TestRuns(t *testing.T) {
+	for script, want := range map[string]bool{"while :; do :; done": true, "exec sleep infinity": false} {
+		cmd := exec.Command("sh", "-c", script)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		j := &Job{Command: &sys.Command{}}
+		j.Command.PID = int32(cmd.Process.Pid)
+		for deadline := time.Now().Add(time.Minute); j.runs() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("%q runs: %t", script, !want)
+				break
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	if (&Job{Command: &sys.Command{}}).runs() {
+		t.Error("a process that is not there runs")
 	}
 }
