@@ -70,6 +70,9 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	case err == nil && how.Import != nil:
 		return Profile{}, false, refuse(ErrExists, "%s exists already; --as NEW gives what is imported another name", s.tree.home.Path(dirOf(name)))
 	case err == nil && how.Clone != "":
+		if _, err := s.list.load(how.Clone); err != nil {
+			return Profile{}, false, err
+		}
 		return Profile{}, false, refuse(ErrExists, "profile %q cannot be cloned: %s exists already; choose another name", how.Clone, s.tree.home.Path(dirOf(name)))
 	case err == nil && how.Restore != "":
 		return Profile{}, false, refuse(ErrExists, "%s exists already; --as NEW gives what is restored another name", s.tree.home.Path(dirOf(name)))

@@ -14,6 +14,24 @@ import (
 	"rlminit/profiles/secrets"
 )
 
+// The number of a profile's secrets is never that of others that it had before, also where
+// it had none in between: a process that runs with those would seem to have these.
+func TestNumbersOfSecretsAreNotUsedAgain(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	seen := map[int]bool{}
+	for _, set := range []map[string]string{{"A": "1"}, nil, {"A": "2"}, {"A": "1"}, {}, {"B": "1"}} {
+		if _, err := v.SetSecrets("alice", set, nil); err != nil {
+			t.Fatal(err)
+		}
+		number, err := v.Secrets.Version("alice")
+		if err != nil || (number == 0) != (len(set) == 0) || number != 0 && seen[number] {
+			t.Errorf("%v: number %d, %v", set, number, err)
+		}
+		seen[number] = true
+	}
+}
+
 // A profile's secrets are replaced as a whole, and go with it.
 func TestSecrets(t *testing.T) {
 	v := newVolume(t, nil)

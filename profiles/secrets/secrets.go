@@ -59,8 +59,23 @@ func versionDir(profile string, number int) string {
 	return Home + "/" + profile + "/" + strconv.Itoa(number)
 }
 
-// Version is the number that counts; 0: the profile has no secrets.
+// Version is the number of the secrets that a profile has; 0: it has none. No other
+// secrets of the profile ever have that number: what a process was started with is told
+// by it.
 func (s *Sets) Version(profile string) (number int, err error) {
+	number, err = s.newest(profile)
+	if err != nil || number == 0 {
+		return 0, err
+	}
+	entries, err := s.dir.ReadDir(versionDir(profile, number), service.MaxSecrets)
+	if err != nil || len(entries) == 0 {
+		return 0, err
+	}
+	return number, nil
+}
+
+// newest is the highest number, also where its set is empty; 0: there is none.
+func (s *Sets) newest(profile string) (number int, err error) {
 	entries, err := s.dir.ReadDir(Home+"/"+profile, maxVersions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -117,13 +132,10 @@ func (s *Sets) Save(profile string, secrets map[string]string, by *uint32) (chan
 	if err == nil && maps.Equal(is, secrets) {
 		return false, nil
 	}
-	if len(secrets) == 0 {
-		return true, s.drop(profile)
-	}
 	if err := Check(secrets); err != nil {
 		return false, err
 	}
-	number, err := s.Version(profile)
+	number, err := s.newest(profile)
 	if err != nil {
 		return false, err
 	}
@@ -177,7 +189,7 @@ func (s *Sets) Tidy(profile string) {
 	if err != nil {
 		return // as a rule there is nothing
 	}
-	newest, _ := s.Version(profile)
+	newest, _ := s.newest(profile)
 	for _, e := range entries {
 		if n, err := strconv.Atoi(strings.TrimSuffix(e.Name, sinceSuffix)); err == nil && n < newest {
 			s.discard(Home + "/" + profile + "/" + e.Name)
@@ -189,8 +201,17 @@ func (s *Sets) Tidy(profile string) {
 // under it. Where it fails, whether they are there may be in doubt, and of the profile
 // nothing is.
 func (s *Sets) Begin(profile string, secrets map[string]string, by *uint32) error {
-	_, err := s.Save(profile, secrets, by)
+	_, err := s.give(profile, false, secrets, by)
 	return certain(err)
+}
+
+// give is Save, which leaves no trace of secrets that there were under the name where no
+// profile has had it yet.
+func (s *Sets) give(profile string, known bool, secrets map[string]string, by *uint32) (changed bool, err error) {
+	if !known && len(secrets) == 0 {
+		return true, s.drop(profile)
+	}
+	return s.Save(profile, secrets, by)
 }
 
 // certain is an error of what is not there yet, so that nothing is in doubt.
@@ -251,9 +272,9 @@ func (s *Sets) Add(profile string, known bool, secrets map[string]string, by *ui
 	if err := Check(all); err != nil {
 		return nothing, err
 	}
-	_, err = s.Save(profile, all, by)
+	_, err = s.give(profile, known, all, by)
 	return func(why error) error {
-		if _, err := s.Save(profile, before, by); err != nil {
+		if _, err := s.give(profile, known, before, by); err != nil {
 			return fmt.Errorf("%w; its secrets are changed already, and that cannot be taken back (%w); %w", why, err, durable.ErrInDoubt)
 		}
 		return why

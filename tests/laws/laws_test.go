@@ -1,0 +1,238 @@
+package laws
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rlminit/tests/box"
+	"rlminit/tests/ns"
+)
+
+var (
+	minutes = flag.Float64("minutes", 1, "how long random sequences are tried")
+	most    = flag.Int("most", 12, "how many steps a sequence has at most")
+)
+
+func TestMain(m *testing.M) { os.Exit(ns.Main(m)) }
+
+// configuration has kinds that say the opposite of each other, services beside them, and
+// room for each profile in each range of ports.
+const configuration = `version: 1
+user: "1000:1000"
+gateway: {command: [sleep, "1000000"], ports: 9200-9209, initial_state: running%[1]s}
+gateways:
+  quiet: {command: [sleep, "2000000"], ports: off, initial_state: stopped}
+  loud: {command: [sleep, "3000000", "${PORT}"], ports: 9400-9409}
+services:
+  plain: {command: [sleep, infinity]}
+  nightly: {type: oneshot, command: ['true'], schedule: {cron: '0 0 1 1 *'}}
+`
+
+// TestLaws tries sequences of verbs until its time is over. A sequence that breaks a law is
+// shrunk, and printed as a script.
+func TestLaws(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute long")
+	}
+	set := func(name, value string) {
+		if err := flag.Set("rapid."+name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("checks", "1")
+	set("nofailfile", "true")
+	steps, sequences := 0, 0
+	for until := time.Now().Add(time.Duration(*minutes * float64(time.Minute))); time.Now().Before(until) && !t.Failed(); sequences++ {
+		t.Run(fmt.Sprint(sequences), rapid.MakeCheck(func(t *rapid.T) { steps += sequence(t) }))
+	}
+	t.Logf("%d sequences, %d steps", sequences, steps)
+}
+
+// sequence is one box and what is done to it.
+func sequence(t *rapid.T) (steps int) {
+	auto := ""
+	if ns.Privileged() && rapid.Bool().Draw(t, "auto") {
+		auto = ", user: auto"
+	}
+	p, err := ns.New(box.Spec{Config: fmt.Sprintf(configuration, auto)}, ns.Programs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	w := &world{T: t, Place: p, pids: map[string]pid{}}
+	w.model = model{
+		profiles: map[string]profile{}, trash: map[string][]profile{},
+		services: map[string]profile{"plain": {desired: true}},
+	}
+	w.model.settle()
+	w.agree(w.model, "boot")
+	n := rapid.IntRange(1, *most).Draw(t, "steps")
+	for range n {
+		w.step()
+	}
+	return n
+}
+
+// world is a box and its model.
+type world struct {
+	*rapid.T
+	*ns.Place
+	model  model
+	pids   map[string]pid // by service
+	script []string
+}
+
+type pid struct{ run, number int }
+
+// step draws a step, does it and asks the laws.
+func (w *world) step() {
+	kind := rapid.SampledFrom(append(slices.Sorted(maps.Keys(verbs)), "kill", "boot")).Draw(w.T, "verb")
+	switch kind {
+	case "kill": // of the supervisor, while nothing is done
+		w.kill(0)
+		w.agree(w.model, "the supervisor was killed")
+	case "boot":
+		w.boot()
+	default:
+		s := verbs[kind](w.T, w.model)
+		s.after.settle()
+		w.do(s)
+	}
+}
+
+// do does a step, with a kill of the supervisor in its midst now and then.
+func (w *world) do(s step) {
+	killed := rapid.IntRange(0, 5).Draw(w.T, "killed") == 0
+	after := time.Duration(rapid.IntRange(0, 30).Draw(w.T, "ms")) * time.Millisecond
+	over := make(chan struct{})
+	if killed {
+		go func() {
+			defer close(over)
+			w.kill(after)
+		}()
+	} else {
+		close(over)
+	}
+	r := w.run(s)
+	<-over
+	said := fmt.Sprintf("%s\nthe supervisor was killed meanwhile: %t\n%s", w.last(), killed, r)
+	switch {
+	case r.Code == s.code:
+		w.agree(s.after, said)
+	case killed: // it is done, or nothing is
+		w.either(s.after, w.model, said)
+	default:
+		w.fail("%s\nwant exit code %d", said, s.code)
+	}
+	if s.undone && r.Code == s.code {
+		s.undo.settle()
+		r := w.rlminit("", "rollback", "--allow-delete", "--steady", "10ms", "--exit-zero")
+		if r.Code != 0 {
+			w.fail("rollback: %s", r)
+		}
+		w.agree(s.undo, "rollback: "+r.String())
+	}
+}
+
+// run runs the verb of a step.
+func (w *world) run(s step) box.Result {
+	switch {
+	case s.file != "":
+		return w.apply(s)
+	case slices.Contains(s.argv, "|"):
+		return w.shell("set -o pipefail; rlminit " + strings.Replace(quoted(s.argv), "'|'", "-o - | rlminit", 1))
+	}
+	return w.rlminit(s.in, s.argv...)
+}
+
+// apply plans the set of a step, and applies the plan.
+func (w *world) apply(s step) box.Result {
+	return w.shell(fmt.Sprintf("cd %s; cat >set.yaml <<'END'\n%sEND\nrlminit plan -f set.yaml --scope profile/%s --out plan.json >plan.txt\n"+
+		`rlminit %s plan.json --approve "$(grep -o 'sha256:[0-9a-f]*' plan.txt | tail -n 1)"`, w.Home(), s.file, s.of, quoted(s.argv)))
+}
+
+func quoted(argv []string) string {
+	var words []string
+	for _, word := range argv {
+		words = append(words, "'"+word+"'")
+	}
+	return strings.Join(words, " ")
+}
+
+func (w *world) rlminit(in string, argv ...string) box.Result {
+	line := "rlminit " + quoted(argv)
+	if in != "" {
+		line = "printf %s '" + in + "' | " + line
+	}
+	w.script = append(w.script, line)
+	return w.exec(box.Service, in, append([]string{"rlminit"}, argv...)...)
+}
+
+func (w *world) shell(script string) box.Result {
+	w.script = append(w.script, script)
+	return w.exec(box.Service, "", "bash", "-c", script)
+}
+
+// exec runs a command, which L6 has end: nobody waits for ever.
+func (w *world) exec(user box.User, in string, argv ...string) box.Result {
+	argv = append([]string{"timeout", "60"}, argv...)
+	r, err := w.Exec(user, strings.NewReader(in), argv)
+	if err != nil {
+		w.fail("%v", err)
+	}
+	if r.Code == 124 {
+		w.fail("%q has no answer within a minute: %s", argv, r)
+	}
+	return r
+}
+
+func (w *world) last() string { return w.script[len(w.script)-1] }
+
+// fail prints the steps that came to this.
+func (w *world) fail(format string, args ...any) {
+	w.Fatalf("%s\nmodel:\n%s\nscript:\n%s\nprinted:\n%s", fmt.Sprintf(format, args...), w.model, strings.Join(w.script, "\n"), box.Tail(w.Printed()))
+}
+
+// boot stops the container and starts it again.
+func (w *world) boot() {
+	w.script = append(w.script, "# the container is restarted")
+	if err := w.Stop(); err != nil {
+		w.fail("%v", err)
+	}
+	if _, err := w.Ended(time.Minute); err != nil {
+		w.fail("%v", err)
+	}
+	if err := w.Start(); err != nil {
+		w.fail("%v", err)
+	}
+	clear(w.pids) // a new namespace may give the same numbers
+	after := w.model.copy()
+	after.each(func(_ string, p *profile) {
+		p.paused = false
+		p.restart()
+	})
+	after.settle()
+	w.agree(after, "the container was restarted")
+}
+
+// kill kills the supervisor.
+func (w *world) kill(after time.Duration) {
+	time.Sleep(after)
+	r := w.exec(box.Root, "", "bash", "-c", `for p in /proc/[0-9]*; do grep -qsz '^supervise' $p/cmdline && grep -qs 'PPid:.1$' $p/status && kill -9 ${p#/proc/}; done; true`)
+	if r.Code != 0 {
+		w.Logf("the supervisor could not be killed: %s", r)
+	}
+	w.script = append(w.script, "# the supervisor was killed after "+after.String())
+}
