@@ -75,6 +75,9 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 		}
 		return Profile{}, false, refuse(ErrExists, "profile %q cannot be cloned: %s exists already; choose another name", how.Clone, s.tree.home.Path(dirOf(name)))
 	case err == nil && how.Restore != "":
+		if _, err := s.Trash.find(how.Restore); err != nil {
+			return Profile{}, false, err
+		}
 		return Profile{}, false, refuse(ErrExists, "%s exists already; --as NEW gives what is restored another name", s.tree.home.Path(dirOf(name)))
 	case err == nil:
 		return Profile{}, false, s.list.exists(name)

@@ -30,8 +30,14 @@ func (w *world) agree(m model, said string) {
 	w.take(m)
 }
 
-// either is agree with one of two.
+// either is agree with a, or with b, the state before: services that a would change may
+// have been restarted then.
 func (w *world) either(a, b model, said string) {
+	b.each(func(name string, p *profile) {
+		if after, stays := a.profiles[name]; b.profiles[name] == *p && (!stays || after != *p) {
+			delete(w.pids, name)
+		}
+	})
 	first, second := "", ""
 	for until := time.Now().Add(settleWithin); ; time.Sleep(5 * time.Millisecond) {
 		if first = w.differs(a); first == "" {
