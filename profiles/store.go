@@ -3,6 +3,7 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -150,6 +151,9 @@ func placeOf(home *durable.Dir) (string, error) {
 		unix.Close(fd)
 		if err != nil {
 			return "", fmt.Errorf("cannot look at %s: %w", home.Path(rel), err)
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFLNK { // which may have the inode of a directory that is gone
+			return "", &fs.PathError{Op: "open", Path: home.Path(rel), Err: unix.ELOOP}
 		}
 		fmt.Fprintf(&place, "%d:%d ", st.Dev, st.Ino)
 	}

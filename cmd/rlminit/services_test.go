@@ -282,10 +282,10 @@ func TestOperationThatTakesTooLong(t *testing.T) {
 			json.NewEncoder(w).Encode(running)
 		},
 	})
-	late := regexp.MustCompile(`^rlminit: operation 12: still running after \d+ms; see rlminit operations 12\n$`)
+	late := regexp.MustCompile(`^rlminit: operation 12: still running after \d+(ms|s); see rlminit operations 12\n$`)
 	for _, args := range [][]string{{"restart", "--all", "--rolling"}, {"wait", "--operation", "12"}} {
 		for _, form := range [][]string{nil, {"--json"}} {
-			r := b.rlminit(t, slices.Concat(args, []string{"--timeout", "100ms"}, form)...)
+			r := b.rlminit(t, slices.Concat(args, []string{"--timeout", "900ms"}, form)...)
 			if r.code != 7 || r.out != "" || !late.MatchString(r.err) {
 				t.Errorf("%q %q: %+v", args, form, r)
 			}

@@ -164,12 +164,13 @@ func (h *Hooked) Next(after uint64) []Happened {
 	return slices.Clone(h.Waiting[i:])
 }
 
-// ToldOf are the hooks that were told of a record, of those which are not all dealt with.
-func (h *Hooked) ToldOf(seq uint64) []string {
-	if seq != h.At {
-		return nil
+// ToldOf are the hooks that were told of a record; all: whichever are to be, were. A job of
+// a predecessor that is taken over may have told of a later one meanwhile.
+func (h *Hooked) ToldOf(seq uint64) (names []string, all bool) {
+	if seq == h.At {
+		names = slices.Clone(h.Told)
 	}
-	return slices.Clone(h.Told)
+	return names, seq <= h.Through
 }
 
 // KnownIn tells whether what is known is of a start of the container.

@@ -47,11 +47,18 @@ func TestWhatHooksAreToldWaits(t *testing.T) {
 	waits(first, second)
 	apply(TypeSubmitted, fmt.Sprintf(`{"job":"1","kind":"hook","hook":"a","event":%d}`, first))
 	waits(first, second)
-	if told := h.Hooks.ToldOf(first); !slices.Equal(told, []string{"a"}) || h.Hooks.ToldOf(second) != nil {
-		t.Errorf("of the first were told %v", told)
+	toldOf := func(seq uint64, all bool, want ...string) {
+		t.Helper()
+		if told, is := h.Hooks.ToldOf(seq); !slices.Equal(told, want) || is != all {
+			t.Errorf("of %d were told %v, all %t", seq, told, is)
+		}
 	}
+	toldOf(first, false, "a")
+	toldOf(second, false)
 	apply(TypeSubmitted, fmt.Sprintf(`{"job":"2","kind":"hook","hook":"b","event":%d}`, second))
 	waits(second)
+	toldOf(first, true)
+	toldOf(second, false, "b")
 	apply(TypeSubmitted, `{"job":"3","kind":"hook","hook":"b"}`) // a sample
 	waits(second)
 	apply(TypeHooksSet, fmt.Sprintf(`{"hooks":{"a":"1","b":"2"},"through":%d}`, second))

@@ -60,7 +60,7 @@ func TestCallsOfAStart(t *testing.T) {
 		calls      []string
 		most       float64
 	}{
-		{"boot", "supervisor", filesOf, 17},
+		{"boot", "supervisor", filesOf, 18},
 		{"boot", "file helper", usersOf, 1},
 		{"boot", "child", nil, 26},
 		{"restart", "supervisor", filesOf, 5},

@@ -333,7 +333,11 @@ func (t *telling) tellOf(h table.Happened) bool {
 			continue
 		}
 		if told == nil {
-			t.records.View(func(all *table.Table) { told = all.Hooks.ToldOf(h.Seq) })
+			over := false
+			t.records.View(func(all *table.Table) { told, over = all.Hooks.ToldOf(h.Seq) })
+			if over {
+				return true
+			}
 			told = append(told, t.runner.Told(h.Seq)...)
 		}
 		if slices.Contains(told, hook.Name) || !t.bounds.allow(hook.Name, time.Now()) {

@@ -226,6 +226,15 @@ func reason(output []string) string {
 
 func (l *log) endPackage(e event, output []string) {
 	inTest := func(t test) bool { return t.pkg == e.Package }
+	for key, left := range l.output { // of tests that did not come to their end: a crash
+		if pkg, name, _ := strings.Cut(key, "\x00"); pkg == e.Package && name != "" {
+			if e.Action == "fail" {
+				fmt.Fprint(l.out, strings.Join(left, ""))
+				l.broken = l.broken || slices.ContainsFunc(left, unforgivable)
+			}
+			delete(l.output, key)
+		}
+	}
 	if e.Action == "fail" && (!slices.ContainsFunc(l.failed, inTest) || slices.ContainsFunc(output, unforgivable)) {
 		l.broken = true
 	}

@@ -37,6 +37,7 @@ func TestTotals(t *testing.T) {
 		{"passes", true, nil, []string{pass}, true, "unit: 1 passed, 0 failed, 0 skipped"},
 		{"a failure", false, nil, []string{pass, fail, dead}, false, "1 passed, 1 failed"},
 		{"a package that does not build", false, nil, []string{pass, dead}, false, "1 passed, 0 failed"},
+		{"a crash in a test", false, nil, []string{pass, why, dead}, false, "a_test.go:1: no engine"},
 		{"nothing ran", false, nil, nil, false, "no test ran"},
 		{"a skip on a laptop", false, nil, []string{pass, why, skp}, true, "skipped: TestC: a_test.go:1: no engine"},
 		{"a skip in CI", true, nil, []string{pass, why, skp}, false, "is a failure here"},
