@@ -168,7 +168,11 @@ func (s *setting) add(name string, decided decided) error {
 	after.State = service.IntentNone // a person may start and stop it meanwhile, and afterwards
 	before := Content{Text: f.Content.Text, Secrets: f.Content.Secrets}
 	is := map[string]plan.Present{name: s.is.present[name]}
-	for _, c := range plan.Compare(is, map[string]plan.Profile{name: shape}, nil, func(string) bool { return true }) {
+	changes := plan.Compare(is, map[string]plan.Profile{name: shape}, nil, func(string) bool { return true })
+	if len(changes) == 0 {
+		return nil // the text alone is another: a variable that is unset was not there
+	}
+	for _, c := range changes {
 		if !s.ask.Restart {
 			c.Effect = plan.NoEffect
 		}

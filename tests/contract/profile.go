@@ -517,12 +517,14 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	file := b.Home() + "/profiles/alice/gateway_state.json"
 	seen := func(state string) { // what was seen last is written, and nothing follows
 		t.Helper()
-		s := b.Await("gateway-alice", state)
-		pid := `"pid":0,`
-		if s.PID != nil && state == "running" {
-			pid = fmt.Sprintf(`"pid":%d,`, *s.PID)
-		}
 		box.Eventually(b, long, "it is recorded as "+state, func() (bool, any) {
+			s, pid := b.Status()["gateway-alice"], `"pid":0,`
+			if s.State != state {
+				return false, box.Describe(s)
+			}
+			if s.PID != nil && state == "running" {
+				pid = fmt.Sprintf(`"pid":%d,`, *s.PID)
+			}
 			text := b.Shell(box.Service, "cat "+file)
 			return strings.Contains(text, `"gateway_state":"`+state+`",`+pid), text
 		})

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -85,5 +86,19 @@ func Sets(t *testing.T, start New) {
 	b.Must("restart", "--state", "stopped", "--all") // taken at its word
 	if now := pids(); now["run-1"] == 0 || now["halted"] == 0 {
 		t.Errorf("restart --state stopped: %v", now)
+	}
+
+	// A set that changes some of its members only changes those.
+	b.Must("profile", "create", "bare", "last")
+	b.Must("profile", "create", "given", "--env", "A=1")
+	b.Must("profile", "set", "*", "--unset", "A", "--restart")
+	for _, name := range []string{"bare", "given", "last"} {
+		if s := b.Status()["gateway-"+name]; s.Outdated {
+			t.Errorf("%s is outdated: %s", name, s.OutdatedWhy)
+		}
+		pid := *b.Status()["gateway-"+name].PID
+		if env := b.Shell(box.Root, fmt.Sprintf("tr '\\0' '\\n' </proc/%d/environ", pid)); strings.Contains(env, "\nA=") {
+			t.Errorf("%s runs with A, which was unset: %s", name, env)
+		}
 	}
 }

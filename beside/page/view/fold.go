@@ -32,6 +32,10 @@ func folded(events []control.Event, bodies []eventBody) (all []eventBody) {
 // asked for anything, how often, and why for the last time.
 func cycle(events []control.Event) (n, restarts int, why string) {
 	for _, e := range events {
+		if n > 0 && isTransition(e) && (e.To == "ill" || e.To == "well" || e.To == "flapping") {
+			n++ // what follows from a restart
+			continue
+		}
 		up := e.To == "running" || e.To == "starting"
 		if !isTransition(e) || e.Actor != nil || n == 0 && e.To == "running" || !up && e.To != "backoff" || e.From != "running" && e.From != "starting" && e.From != "backoff" {
 			return n, restarts, why

@@ -101,14 +101,16 @@ func TestFolded(t *testing.T) {
 	add("running", "starting", "exit 2", nil) // at once
 	add("starting", "running", "its process is there", nil)
 	add("running", "backoff", "exit 3", nil)
+	add("backoff", "ill", "backoff", nil)
 	add("backoff", "starting", "back-off is over: exit 3", nil)
 	add("starting", "running", "its process is there", nil)
+	add("running", "well", "running", nil)
 	add("running", "failed", "3 starts in 10s, last exit 4", nil)
 	add("failed", "starting", "restart", &uid)
 	want := []string{
 		"failed → starting: restart",
 		"running → failed: 3 starts in 10s, last exit 4",
-		"restarted 3 times between 2026-05-24 12:00:03 and 2026-05-24 12:00:10, last after exit 3",
+		"restarted 3 times between 2026-05-24 12:00:03 and 2026-05-24 12:00:12, last after exit 3",
 		"starting → running: its process is there",
 		"stopped → starting: boot",
 	}

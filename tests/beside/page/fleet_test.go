@@ -59,7 +59,7 @@ func TestFleet(t *testing.T) {
 	t.Cleanup(func() { server.Close() })
 	s := start(t, "read", "fleet: {name: f, listen: \"unix:"+socket+"\"}\n")
 	b := s.enter(t)
-	b.run(`document.querySelector("nav a[href='/fleet']").click()`)
+	b.run(`document.querySelector("nav a[href='fleet']").click()`)
 	b.awaitTrue(`document.querySelector("#f-bob")`)
 	for _, scheme := range []string{"dark", "light"} {
 		b.as(1280, 900, scheme)

@@ -42,7 +42,7 @@ func TestScreenshots(t *testing.T) {
 	s := open(t, b, size{80, 18}, box.Root, nil, verb()...)
 	s.reads("rlminit top", "q quit")
 	s.shows("three looks at services at rest", func(screen string) bool { return strings.Contains(screen, "▁▁▁") })
-	s.reads("> report", "mailer  backoff")
+	s.reads("mailer  backoff", "report  failed")
 	s.keys("/")
 	s.types("alice")
 	s.keys("Enter", "Space", "/", "C-u")
