@@ -152,14 +152,14 @@ func (w *world) run(s step) box.Result {
 	case s.file != "":
 		return w.apply(s)
 	case slices.Contains(s.argv, "|"):
-		return w.shell("set -o pipefail; rlminit " + strings.Replace(quoted(s.argv), "'|'", "-o - | rlminit", 1))
+		return w.shell(box.Root, "set -o pipefail; rlminit " + strings.Replace(quoted(s.argv), "'|'", "-o - | rlminit", 1))
 	}
 	return w.rlminit(s.in, s.argv...)
 }
 
 // apply plans the set of a step, and applies the plan.
 func (w *world) apply(s step) box.Result {
-	return w.shell(fmt.Sprintf("cd %s; cat >set.yaml <<'END'\n%sEND\nrlminit plan -f set.yaml --scope profile/%s --out plan.json >plan.txt\n"+
+	return w.shell(box.Service, fmt.Sprintf("cd %s; cat >set.yaml <<'END'\n%sEND\nrlminit plan -f set.yaml --scope profile/%s --out plan.json >plan.txt\n"+
 		`rlminit %s plan.json --approve "$(grep -o 'sha256:[0-9a-f]*' plan.txt | tail -n 1)"`, w.Home(), s.file, s.of, quoted(s.argv)))
 }
 
@@ -180,9 +180,9 @@ func (w *world) rlminit(in string, argv ...string) box.Result {
 	return w.exec(box.Service, in, append([]string{"rlminit"}, argv...)...)
 }
 
-func (w *world) shell(script string) box.Result {
+func (w *world) shell(user box.User, script string) box.Result {
 	w.script = append(w.script, script)
-	return w.exec(box.Service, "", "bash", "-c", script)
+	return w.exec(user, "", "bash", "-c", script)
 }
 
 // exec runs a command, which L6 has end: nobody waits for ever.
