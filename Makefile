@@ -32,7 +32,7 @@ ENGINE_ARCH = $(shell $(DOCKER) version -f '{{.Server.Arch}}' 2>/dev/null)
 HOST_ARCH = $(shell $(GO) env GOARCH)
 # The Dockerfile less its build stage, for an architecture: see its first lines.
 prebuilt = sed -e '/ AS build$$/,/^FROM scratch/{/^FROM scratch/!d}' -e "s|--from=build /out/|dist/linux-$(1)/|" Dockerfile >dist/Dockerfile
-PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(dist|docker|ns|programs|vm)$$|/tests/beside/')
+PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(dist|docker|laws|ns|programs|vm)$$|/tests/beside/')
 # One goroutine has no races, and the race detector makes a search ten times as slow:
 # these packages and their tests start none, which tests/structure sees to.
 ALONE = analyze beside/top/screen beside/top/table beside/top/text cgroup internal/document internal/nearest internal/redact internal/schedule job job/files job/table job/threshold journal/places plan plan/apply \
@@ -123,7 +123,7 @@ test-unit: go ## unit tests, with the race detector where there are goroutines
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
 	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify rsyslogd tmux chromium s6-svscan execlineb supervisord
-	@{ rc=0; $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs || rc=$$?; \
+	@{ rc=0; $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs ./tests/laws || rc=$$?; \
 		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -p 1 -timeout 20m -json ./tests/beside/... || rc=$$?; echo "exit $$rc"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
 
 .PHONY: test-refused
@@ -133,6 +133,10 @@ test-refused: go ## a box in which one system call is refused, with EPERM and EN
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
 	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order|Kinds)' ./tests/ns
+
+.PHONY: laws
+laws: go ## random sequences of verbs on a real box, held against what a user takes for granted, for MINUTES (10); a sequence that breaks a law is shrunk and printed as a script
+	$(GO) test -count=1 -timeout 24h -v ./tests/laws -run '^TestLaws$$' -minutes $(or $(MINUTES),10) | grep -v 'rapid. draw'
 
 .PHONY: chaos
 chaos: go ## kills of both tiers, a full /run and volume, a disk that fails, no inotify, a second container and clients at once, for CHAOS (10m), with CHAOS_SEED; prints what was lost, which is nothing
