@@ -59,7 +59,7 @@ func sourced(d control.Definition, s control.Service) (fields []sourcedField, un
 				}
 			}
 			field.Source = &from
-			if value, there := now[f.Field]; there && value != f.Value && from != "profile" {
+			if value, there := now[f.Field]; there && value != f.Value && from != "profile" && !strings.Contains(f.Value, redact.Sign) { // a secret is not compared
 				field.Now = value
 			}
 		}
@@ -177,15 +177,8 @@ func comparable(d *service.Definition) map[string]string {
 	if d == nil {
 		return said
 	}
-	shown := new(*d)
-	shown.Command = redact.Command(shown.Command)
-	for _, f := range service.Flatten(shown) {
+	for _, f := range service.Flatten(d.Shown(redact.Set{})) {
 		said[f.Field] = f.Value
-	}
-	for name, v := range shown.Environment {
-		if v.File == "" && redact.Value(name, v.Text) != v.Text {
-			delete(said, "environment."+name)
-		}
 	}
 	return said
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/supervise/api"
@@ -96,7 +95,7 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	actor := api.Actor(q)
 	t := newTask("", "run", &actor, body)
 	if err != nil {
-		if !body.DryRun {
+		if concealed := a.runner.conceal(t); concealed == nil && !body.DryRun {
 			a.runner.loop.Ask(func() { err = a.runner.turnAway(t, err) })
 		}
 		return err
@@ -375,16 +374,17 @@ func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	case <-time.After(prepareWithin):
 		go func() { (<-coming).close() }()
 	}
+	secrets := r.secretsOf(r.sessions.ownerOf(q), q)
 	d := &control.DryRun{
-		Command: redact.Command(q.Command), Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
-		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
+		Command: secrets.Command(q.Command), Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
+		Environment: secrets.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
 		Tried: tried(q), Telemetry: p.before,
 	}
 	if p.refused != "" {
 		d.Refused = &p.refused
 	}
-	if p.problem != "" {
-		d.Error = &p.problem
+	if why := secrets.Text(p.problem); why != "" {
+		d.Error = &why
 	}
 	r.loop.Ask(func() { d.Waiting = r.queue.waiting() })
 	return d

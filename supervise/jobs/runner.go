@@ -9,6 +9,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/inbox"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/rights"
@@ -42,6 +43,8 @@ type Host interface {
 	Limits(of Owner) (service.Limits, error)
 	// Redact are the patterns that are masked in what theirs write.
 	Redact(of Owner) []string
+	// Secrets are the values that are masked in what is shown of theirs.
+	Secrets(of Owner) redact.Set
 	// Walls are those of a job, with a directory beside the profile's that is its own,
 	// "" for none.
 	Walls(of Owner, isolation service.Isolation, env []string, own string) (walls.Walls, error)

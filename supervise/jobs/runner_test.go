@@ -14,6 +14,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/rights"
@@ -34,6 +35,7 @@ type tier1 struct {
 	services map[string]bool
 	hang     chan struct{} // Environment waits for it; nil: it does not
 	dir      string        // the volume; "": it is not ours
+	secrets  []string      // of each owner
 }
 
 func (h *tier1) Begin(string) (uint64, uint32, error) {
@@ -99,6 +101,8 @@ func (h *tier1) ProfileUsers() control.Enforced    { return control.Enforced{} }
 func (h *tier1) User(Owner) (uint32, *rights.User) { return 0, nil }
 
 func (h *tier1) Redact(Owner) []string { return nil }
+
+func (h *tier1) Secrets(Owner) redact.Set { return redact.NewSet(h.secrets...) }
 
 func (h *tier1) Tags() bool { return false }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/rights"
@@ -77,16 +78,18 @@ type run struct {
 const withstood = 500 * time.Millisecond
 
 // survey notes what has withstood: it is killed with the job, and gone when that is told.
-func (r *run) survey() {
+func (r *run) survey(masks redact.Set) {
 	if r.ended == 0 {
-		r.tree = telemetry.Bearers(r.tag)
+		r.tree = telemetry.Bearers(r.tag, masks)
 	}
 }
 
+func (t *task) survey() { t.run.survey(t.spec.masks()) }
+
 // leave notes how many processes a job has left, and which.
-func (r *run) leave(count int) {
+func (r *run) leave(count int, masks redact.Set) {
 	r.count, r.left = count, nil
-	for _, of := range append(r.tree, telemetry.Bearers(r.tag)...) { // what is ending now has no command any more
+	for _, of := range append(r.tree, telemetry.Bearers(r.tag, masks)...) { // what is ending now has no command any more
 		known := slices.ContainsFunc(r.left, func(l control.LeftBehind) bool { return l.PID == of.PID })
 		if len(r.left) < telemetry.Most && !known && of.PID != r.pid {
 			r.left = append(r.left, of)
@@ -184,7 +187,7 @@ func (r *Runner) spawn(t *task) {
 		return
 	}
 	t.run.begun = int64(wire.SinceBoot())
-	t.run.late = time.AfterFunc(time.Duration(t.spec.Request.TimeoutMS)*time.Millisecond+withstood, func() { r.loop.Do(t.run.survey) })
+	t.run.late = time.AfterFunc(time.Duration(t.spec.Request.TimeoutMS)*time.Millisecond+withstood, func() { r.loop.Do(t.survey) })
 	t.hold(r)
 	fds, targets := slices.Clone(p.ends[:]), []int32{1, 2}
 	after := slices.Clone(fds)
@@ -250,7 +253,7 @@ func (r *Runner) exited(t *task, e wire.Exit) {
 	kind := job.Exited
 	if e.Leftovers > 0 {
 		kind = job.LeftSome
-		t.run.leave(int(e.Leftovers))
+		t.run.leave(int(e.Leftovers), t.spec.masks())
 	}
 	r.step(t, job.Event{Kind: kind, Exit: exit})
 }
@@ -261,7 +264,7 @@ const patience = 3 * time.Second
 // end has tier 1 end all of a job.
 func (r *Runner) end(t *task) {
 	if t.run.ended == 0 {
-		time.AfterFunc(withstood, func() { r.loop.Do(t.run.survey) })
+		time.AfterFunc(withstood, func() { r.loop.Do(t.survey) })
 	}
 	r.host.Send(&wire.Deadline{ID: t.run.id}, nil, nil)
 	if t.state.Stage == job.Sweeping {

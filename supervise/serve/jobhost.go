@@ -9,6 +9,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/service"
@@ -232,6 +233,13 @@ func (h *JobHost) Redact(of jobs.Owner) []string {
 		return u.Definition.Log.Redact
 	}
 	return nil
+}
+
+func (h *JobHost) Secrets(of jobs.Owner) (none redact.Set) {
+	if u, err := h.unit(of); err == nil && u != nil {
+		return h.secretsOf(u)
+	}
+	return none
 }
 
 func (h *JobHost) Deadline(of jobs.Owner) (at int64, err error) {

@@ -203,8 +203,9 @@ func processes() (all, zombies int) {
 // Most bounds what is told of what bears a tag.
 const Most = 100
 
-// Bearers are the processes that bear a tag; of 0 none.
-func Bearers(tag uint32) (found []control.LeftBehind) {
+// Bearers are the processes that bear a tag, with secrets masked in their commands; of tag 0
+// none.
+func Bearers(tag uint32, secrets redact.Set) (found []control.LeftBehind) {
 	list, _ := usage.Processes("/proc")
 	group := strconv.FormatUint(uint64(tag), 10)
 	for _, p := range list {
@@ -212,15 +213,20 @@ func Bearers(tag uint32) (found []control.LeftBehind) {
 			continue
 		}
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		argv := strings.Split(strings.TrimRight(string(line[:min(len(line), mostCommand)]), "\x00"), "\x00")
-		command := cmp.Or(strings.Join(redact.Command(argv), " "), "["+p.Name+"]") // as ps(1) has it
-		found = append(found, control.LeftBehind{PID: p.PID, Command: strings.ToValidUTF8(command, "\uFFFD")})
+		argv := strings.Split(strings.TrimRight(string(line[:min(len(line), mostRead)]), "\x00"), "\x00")
+		command := cmp.Or(strings.Join(secrets.Command(argv), " "), "["+p.Name+"]") // as ps(1) has it
+		command = strings.ToValidUTF8(command[:min(len(command), mostCommand)], "\uFFFD")
+		found = append(found, control.LeftBehind{PID: p.PID, Command: command})
 	}
 	return found
 }
 
-// mostCommand bounds the command of each, in bytes.
-const mostCommand = 200
+// Bounds of the command of each, in bytes: more is read, for what is cut off a secret would
+// leave the rest of it unmasked.
+const (
+	mostCommand = 200
+	mostRead    = 16 << 10
+)
 
 // hasCgroup tells whether what is read of the cgroup is the container's: the root
 // of all cgroups has no such file.

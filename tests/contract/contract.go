@@ -67,6 +67,7 @@ var All = []Test{
 	{Name: "PassedSocket", Run: PassedSocket},
 	{Name: "LogsAreKept", Run: LogsAreKept},
 	{Name: "RedactMasksEverywhere", Run: RedactMasksEverywhere},
+	{Name: "SecretsInCommands", Run: SecretsInCommands},
 	{Name: "LogsAreSentOn", Run: LogsAreSentOn},
 	{Name: "ForwardIsReloaded", Run: ForwardIsReloaded},
 	{Name: "RestHoldsNothing", Run: RestHoldsNothing, Root: true},
