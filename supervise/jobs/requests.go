@@ -361,12 +361,12 @@ func (a requests) detach(t *task) {
 
 // dryRun says what would be run.
 func (a requests) dryRun(q *control.RunJob) *control.DryRun {
-	r, busy := a.runner, false
-	r.loop.Ask(func() { busy = r.queue.busy(nil) })
+	r, guard := a.runner, guarding{on: true}
+	r.loop.Ask(func() { guard.busy, guard.tags = r.queue.busy(nil), r.tasks.tagsOf(ownerOf(q)) })
 	before := r.place.seen()
 	go before()
 	coming := make(chan *prepared, 1)
-	go func() { coming <- r.place.preparation(q, nil, before, noPipes, true, busy) }()
+	go func() { coming <- r.place.preparation(q, nil, before, noPipes, guard) }()
 	p := &prepared{problem: silent}
 	select {
 	case p = <-coming:

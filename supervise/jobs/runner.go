@@ -52,8 +52,10 @@ type Host interface {
 	User(of Owner) (own uint32, user *rights.User)
 	// ProfileUsers tells whether profiles can have users of their own here.
 	ProfileUsers() control.Enforced
-	// Tags tells whether processes bear tags here.
-	Tags() bool
+	// Tags are those that processes bear here, from low to high; 0: they bear none.
+	Tags() (low, high uint32)
+	// Tag is that of an owner's service; 0: it has none.
+	Tag(of Owner) uint32
 	// Volume is where the volume lies, and why nothing can be recorded there; "": it can.
 	Volume() (dir, lacks string)
 }

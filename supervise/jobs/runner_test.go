@@ -104,7 +104,8 @@ func (h *tier1) Redact(Owner) []string { return nil }
 
 func (h *tier1) Secrets(Owner) redact.Set { return redact.NewSet(h.secrets...) }
 
-func (h *tier1) Tags() bool { return false }
+func (h *tier1) Tags() (low, high uint32) { return 0, 0 }
+func (h *tier1) Tag(Owner) uint32         { return 0 }
 
 func (h *tier1) Volume() (dir, lacks string) {
 	h.mu.Lock()

@@ -262,10 +262,7 @@ func (h *JobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 		limits = u.Definition.Limits
 	}
 	limits = limits.Or(h.Settings.Current().Jobs.Limits)
-	// What is not in force for the gateway is not for its jobs either.
-	if !h.Leaves.Enforces("memory") {
-		limits.Memory = 0
-	}
+	// Without a cgroup memory holds for each process by itself, and the others not at all.
 	if !h.Leaves.Enforces("pids") {
 		limits.Pids = 0
 	}
@@ -303,7 +300,19 @@ func (h *JobHost) ProfileUsers() control.Enforced {
 	return control.Enforced{Enforced: of.Low != 0, Why: of.Why}
 }
 
-func (h *JobHost) Tags() bool { return h.Tagged }
+func (h *JobHost) Tags() (low, high uint32) {
+	if !h.Tagged {
+		return 0, 0
+	}
+	return h.Policy.TagLow, h.Policy.TagHigh
+}
+
+func (h *JobHost) Tag(of jobs.Owner) uint32 {
+	if u, err := h.unit(of); err == nil && u != nil {
+		return u.Tag
+	}
+	return 0
+}
 
 func (h *JobHost) Volume() (dir, lacks string) {
 	switch {

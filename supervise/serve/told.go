@@ -125,11 +125,23 @@ func (s *Backend) describe(name string) (answer control.Definition, err error) {
 	answer.Fault = u.Fault
 	answer.Service, answer.Profile, answer.Edges = d.Name, d.Profile, edges
 	answer.Fields = service.Flatten(d.Shown(s.secretsOf(u)))
+	answer.NotInForce = s.notInForce(d.Limits)
 	answer.Files = []control.DefinitionFile{}
 	for _, o := range s.Settings.Origins(d) {
 		answer.Files = append(answer.Files, control.DefinitionFile{File: o.File, Sum: o.Sum, First: int(o.Lines.First), Last: int(o.Lines.Last)})
 	}
 	return answer, nil
+}
+
+// notInForce are the limits of a service that nothing holds it to here, by field, and why.
+func (s *Backend) notInForce(l service.Limits) map[string]string {
+	none := map[string]string{}
+	for limit, set := range map[string]bool{"memory": l.Memory > 0, "pids": l.Pids > 0, "cpu": l.CPU > 0} {
+		if why := s.Leaves.Why(limit); set && why != "" {
+			none["limits."+limit] = why
+		}
+	}
+	return none
 }
 
 // wakeAll wakes every profile at rest: what refers to what, only a compiled definition tells.

@@ -140,6 +140,7 @@ var All = []Test{
 	{Name: "RunEnds", Run: RunEnds},
 	{Name: "ArgumentsAreMasked", Run: ArgumentsAreMasked},
 	{Name: "GuardsAreSettable", Run: GuardsAreSettable},
+	{Name: "LimitsWithoutACgroup", Run: LimitsWithoutACgroup},
 	{Name: "DeadlineEndsAll", Run: DeadlineEndsAll},
 	{Name: "LeftBehindIsEnded", Run: LeftBehindIsEnded},
 	{Name: "RunSurvivesItsSupervisor", Run: RunSurvivesItsSupervisor},

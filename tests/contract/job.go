@@ -122,14 +122,62 @@ jobs: {guards: {zombies: 0}}
 `)})
 	b.Await("litter", "running")
 	box.Eventually(b, long, "a job is refused", func() (bool, any) {
-		got, code := ran(b, "--", "true")
-		return code == 10 && got.State == "refused" && got.Refused != nil && strings.Contains(*got.Refused, "more than 0; see ps -eo pid,ppid,stat,args, and jobs.guards"), got
+		got, code := ran(b, "--profile", "litter", "--", "true")
+		return code == 10 && got.State == "refused" && got.Refused != nil && strings.Contains(*got.Refused, "has 1 zombies whose parents do not collect them, more than 0; see ps -eo pid,ppid,stat,args, and jobs.guards"), got
+	})
+	b.Must("profile", "create", "alice")
+	for _, of := range [][]string{{"--"}, {"--profile", "alice", "--"}} { // who have none
+		if got, code := ran(b, append(of, "true")...); code != 0 {
+			t.Errorf("%v: a job is refused for zombies of another: %+v", of, got)
+		}
+	}
+	b.Must("run", "--detach", "--profile", "alice", "--", "bash", "-c", "sleep 0.1 & exec sleep 300")
+	box.Eventually(b, long, "a zombie of another job of its own", func() (bool, any) {
+		got, code := ran(b, "--profile", "alice", "--", "true")
+		return code == 10, got
 	})
 	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
 	b.Write(box.Root, path, Config("jobs: {guards: {zombies: 5}}\n"))
 	b.Must("reload", "--wait")
-	if got, code := ran(b, "--", "true"); code != 0 {
+	if got, code := ran(b, "--profile", "alice", "--", "true"); code != 0 {
 		t.Errorf("with the threshold raised: exit code %d, %+v", code, got)
+	}
+}
+
+// LimitsWithoutACgroup: whatever a place allows of limits, capabilities, doctor, check and
+// show say the same, and a job's memory is limited in each.
+func LimitsWithoutACgroup(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(`web: {limits: {memory: 256MiB}, command: [sleep, infinity]}`) + "jobs: {guards: {cpu_pressure: 1}}\n"})
+	b.Await("web", "running")
+	var can control.Capabilities
+	if err := json.Unmarshal([]byte(b.Must("capabilities", "--json")), &can); err != nil {
+		t.Fatal(err)
+	}
+	held := can.ServiceLimits["memory"].Enforced
+	if out := b.Must("show", "web"); strings.Contains(out, "not in force") == held {
+		t.Errorf("in force: %v, and show says %s", held, out)
+	}
+	config := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	check := b.As(box.Root, "rlminit", "check", config).Out
+	for said, lacks := range map[string]bool{"limits of memory": !held, "jobs.guards.cpu_pressure is not in force": !can.Guards["cpu_pressure"].Enforced} {
+		if strings.Contains(check, said) != lacks || strings.Contains(b.Printed(), said) != lacks {
+			t.Errorf("%q: lacks %v; check says %s, the boot %s", said, lacks, check, b.Printed())
+		}
+	}
+	for of, want := range map[string]string{"web": "262144\n", "": "524288\n"} {
+		if held {
+			want = "unlimited\n" // its cgroup has it
+		}
+		args := []string{"--", "bash", "-c", "ulimit -d"}
+		if of != "" {
+			args = append([]string{"--profile", of}, args...)
+		}
+		if got, code := ran(b, args...); code != 0 || got.Stdout != want {
+			t.Errorf("a job of %q has %q, not %q", of, got.Stdout, want)
+		}
+	}
+	if why := can.Limits["memory"].Why; !can.Limits["memory"].Enforced || (why == "") != held {
+		t.Errorf("of jobs: %+v", can.Limits["memory"])
 	}
 }
 
