@@ -46,6 +46,7 @@ type RunJob struct {
 type JobResult struct {
 	Job             string           `json:"job"`
 	State           string           `json:"state"`
+	Record          *uint64          `json:"record"` // the number of that of its outcome in the journal; null: it is in none
 	Stdout          string           `json:"stdout"`
 	Stderr          string           `json:"stderr"`
 	StdoutBase64    []byte           `json:"stdout_base64,omitempty"` // in place of stdout where that is no UTF-8

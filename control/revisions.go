@@ -80,6 +80,9 @@ type Revision struct {
 	Cause    string         `json:"cause"`       // why it was rolled back: gate, failed, timed-out, cancelled, container
 	Reason   string         `json:"reason"`
 	ExitCode int            `json:"exit_code"` // of the apply, when it has ended
+
+	StatePath string `json:"state_path,omitempty"` // of the file that has what it changed; "": it is kept no longer
+
 	Steps    []RevisionStep `json:"steps"`
 	Left     []string       `json:"left,omitempty"` // what a rollback found gone by hand, and does not take back
 	Plan     string         `json:"plan,omitempty"` // of a rollback that was only asked what it would do

@@ -66,6 +66,9 @@ func (a requests) addSessions(server *api.Server) {
 	server.Handle("POST /v1/sessions/{id}/extend", api.MayCommand, api.WithBody(func(q *http.Request, body control.ExtendSession) (any, error) {
 		return sessions.extend(q.PathValue("id"), body)
 	}))
+	server.Handle("POST /v1/sessions/{id}/snapshot", api.MayCommand, func(*http.Request) (any, error) {
+		return nil, control.NotSupported("a session has no snapshots; rlminit file read copies a file of it, and rlminit profile export all of a profile")
+	})
 	server.Handle("DELETE /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) {
 		if err := sessions.end(q.PathValue("id"), "by rlminit session end"); err != nil {
 			return nil, err

@@ -108,11 +108,20 @@ func recall(e *table.Entry, outputs *output.Store) *task {
 		result.Job = e.Job
 	}
 	result.State = string(e.State)
+	result.Record = recordOf(e)
 	t.output.CloseFiles()
 	t.outcome.result, t.outcome.told, t.output.told = result, true, true
 	close(t.outcome.done)
 	close(t.output.begun)
 	return t
+}
+
+// recordOf is the number of the record of a job's outcome; nil: it is in no journal.
+func recordOf(e *table.Entry) *uint64 {
+	if e == nil || e.Record == 0 || strings.HasPrefix(e.Job, job.InMemory) {
+		return nil
+	}
+	return &e.Record
 }
 
 // submittedAs is a job as its record has it.

@@ -22,8 +22,8 @@ type spec struct {
 	Request   control.RunJob `json:"request"`
 	Argv      []string       `json:"argv,omitempty"` // what is executed, in place of the request's command; nil: that
 	Submitted time.Time      `json:"submitted"`
-	Stdin     bool           `json:"stdin"`            // goes along with it
-	Redact    []string       `json:"redact,omitempty"` // patterns that are masked in what it writes
+	Stdin     bool           `json:"stdin"`             // goes along with it
+	Redact    []string       `json:"redact,omitempty"`  // patterns that are masked in what it writes
 	Shown     []string       `json:"shown,omitempty"`   // its command as others see it; nil: of an older version
 	Secrets   []string       `json:"secrets,omitempty"` // values that are masked in what is shown of it
 	Attempt   int            `json:"attempt,omitempty"`
@@ -31,6 +31,7 @@ type spec struct {
 	Schedule  string         `json:"schedule,omitempty"` // the service that has it
 	Hook      string         `json:"hook,omitempty"`     // whose it is
 	Event     uint64         `json:"event,omitempty"`    // of a hook: the number of the record that it is told of
+	About     string         `json:"about,omitempty"`    // of a hook: the profile or service that the record is of
 
 	Again  json.RawMessage `json:"-"` // what it is run by once more, as it was recorded
 	Path   string          `json:"-"` // of a write

@@ -209,8 +209,8 @@ func (r *Runner) enlist(t *task) error {
 	switch {
 	case r.stopping:
 		return errStopping
-	case r.queue.lane(t).full(ownerOf(&t.spec.Request)):
-		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.lane(t).bounds().Queue).Retry()
+	case r.queue.lane(t).full(partyOf(t)):
+		return control.Refused("%d jobs wait already, which is what the queue holds of one profile or service, or in all; wait for some, or cancel them", len(r.queue.lane(t).line)+r.queue.lane(t).coming).Retry()
 	}
 	err := r.doors.vacant(t.spec.Request.Profile)
 	if err != nil {
@@ -264,7 +264,7 @@ func (r *Runner) turnAway(t *task, why error) error {
 
 // submitted has a job recorded, before anything else is done with it.
 func (r *Runner) submitted(t *task) {
-	r.queue.lane(t).coming++
+	r.queue.come(t)
 	record := t.spec.submission()
 	t.gone(r)
 	seen := r.place.seen()
@@ -277,7 +277,7 @@ func (r *Runner) submitted(t *task) {
 		failure := t.journal.Append(table.TypeSubmitted, record)
 		before := seen()
 		r.loop.Do(func() {
-			r.queue.lane(t).coming--
+			r.queue.came(t)
 			t.prep.before = before
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})

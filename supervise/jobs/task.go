@@ -285,7 +285,8 @@ func (r *Runner) record(t *task) {
 	streams, state := t.output.Streams, t.state
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
-		if t.outcome.result == nil {
+		first := t.outcome.result == nil
+		if first {
 			streams.Finish()
 			t.outcome.result = t.conclude(state, r.place.look())
 		}
@@ -294,6 +295,9 @@ func (r *Runner) record(t *task) {
 			return
 		}
 		failure := t.keep(state)
+		if first && failure == nil { // else somebody may read it already
+			t.outcome.result.Record = recordOf(over(t.journal, t.spec.ID))
+		}
 		r.loop.Do(func() {
 			if failure == nil || t.lost(r.journal.Load()) { // who has the volume now has recorded it as interrupted
 				r.step(t, job.Event{Kind: job.Recorded})

@@ -78,7 +78,7 @@ func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
 	r.journal.View(func(f *apply.Fold) {
 		i := slices.IndexFunc(f.Revisions, func(k apply.Known) bool { return k.Begun.Request == request })
 		if ok = i >= 0; ok {
-			answer = r.describe(f.Revisions[i], version)
+			answer = r.describe(f, f.Revisions[i], version)
 		}
 	})
 	return answer, ok

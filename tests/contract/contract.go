@@ -139,7 +139,9 @@ var All = []Test{
 
 	{Name: "RunEnds", Run: RunEnds},
 	{Name: "ArgumentsAreMasked", Run: ArgumentsAreMasked},
+	{Name: "ToolsGetWhatTheyExpect", Run: ToolsGetWhatTheyExpect},
 	{Name: "GuardsAreSettable", Run: GuardsAreSettable},
+	{Name: "NeighboursOfAHog", Run: NeighboursOfAHog},
 	{Name: "LimitsWithoutACgroup", Run: LimitsWithoutACgroup},
 	{Name: "DeadlineEndsAll", Run: DeadlineEndsAll},
 	{Name: "LeftBehindIsEnded", Run: LeftBehindIsEnded},

@@ -113,6 +113,35 @@ services:
 	b.Must("job", "cancel", detached)
 }
 
+// ToolsGetWhatTheyExpect: a job's result has the number of its record, also when it is asked
+// for later, a revision the file that has what it changed, and what rlminit does not have is
+// answered with what to do instead.
+func ToolsGetWhatTheyExpect(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	got, _ := ran(b, "--profile", "alice", "--", "true")
+	var recorded control.Event
+	lines := strings.Split(strings.TrimSpace(b.Must("events", "--json", "--type", "job_completed")), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &recorded); err != nil {
+		t.Fatal(err)
+	}
+	if got.Record == nil || *got.Record != recorded.Seq {
+		t.Errorf("the result says %+v, the journal %d", got, recorded.Seq)
+	}
+	var later control.Job
+	if err := json.Unmarshal([]byte(b.Must("job", "show", got.Job, "--json")), &later); err != nil || later.Result == nil || later.Result.Record == nil || *later.Result.Record != recorded.Seq {
+		t.Errorf("later it is %v, %+v", err, later)
+	}
+	b.Must("profile", "create", "bob")
+	b.Must("profile", "set", "*", "COLOUR=green")
+	if r := revisions(b); len(r) != 1 || r[0].StatePath == "" || !strings.Contains(b.Shell(box.Root, "cat "+r[0].StatePath), `"revision":1`) {
+		t.Errorf("revisions: %+v", r)
+	}
+	if r := b.As(box.Service, "nasty", "requests", "/run/rlminit/control.sock", "-", "POST /v1/sessions/1/snapshot"); !strings.Contains(r.Out, "snapshot 409 ") {
+		t.Errorf("a snapshot is answered with %s", r)
+	}
+	b.Fails(2, "rlminit is a part of the image", "uninstall")
+}
+
 // GuardsAreSettable: a threshold that the configuration names is in force, is told with
 // its figure and its key, and a reload changes it.
 func GuardsAreSettable(t *testing.T, start New) {
@@ -141,6 +170,36 @@ jobs: {guards: {zombies: 0}}
 	b.Must("reload", "--wait")
 	if got, code := ran(b, "--profile", "alice", "--", "true"); code != 0 {
 		t.Errorf("with the threshold raised: exit code %d, %+v", code, got)
+	}
+}
+
+// NeighboursOfAHog: however many jobs of one profile run and wait, that of another is run at
+// once.
+func NeighboursOfAHog(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "hog")
+	b.Must("profile", "create", "bob")
+	for range 20 {
+		b.Must("run", "--detach", "--timeout", "1h", "--profile", "hog", "--", "sleep", "3000")
+	}
+	if got, code := ran(b, "--profile", "bob", "--", "true"); code != 0 {
+		t.Errorf("bob's job: %d, %+v", code, got)
+	}
+	if got, code := ran(b, "--", "true"); code != 0 {
+		t.Errorf("nobody's job: %d, %+v", code, got)
+	}
+	running := 0
+	var list []control.Job
+	if err := json.Unmarshal([]byte(b.Must("job", "list", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range list {
+		if j.State == "running" {
+			running++
+		}
+	}
+	if running != 8 { // at_once
+		t.Errorf("%d of the hog's jobs run", running)
 	}
 }
 
@@ -540,7 +599,7 @@ func JobsAreBounded(t *testing.T, start New) {
 		{[]string{"--profile", "alice", "--limit", "nofile=100", "--", "true"}, 10, "", "above what is allowed"},
 		{[]string{"--limit", "memory=64MiB", "--", "bash", "-c", "ulimit -d"}, 0, "65536\n", ""},
 		{[]string{"--limit", "memory=64MiB", "--", "bash", "-c", `x=$(printf %200000000s); echo fits`}, 2, "", ""},
-		{[]string{"--limit", "memory=9000TiB", "--", "true"}, 10, "", "above what the container has"},
+		{[]string{"--limit", "memory=9000TiB", "--", "true"}, 10, "", "above what is allowed"},
 		{[]string{"--limit", "pids=5", "--", "true"}, 10, "", "--isolation-fallback"},
 		{[]string{"--limit", "pids=5", "--isolation-fallback", "--", "echo", "less"}, 0, "less\n", ""},
 		{[]string{"--limit", "nonsense=5", "--", "true"}, 10, "", `no such limit as "nonsense"`},

@@ -90,7 +90,7 @@ func SecretsInCommands(t *testing.T, start New) {
 	b.Must(append(job, "bash", "-c", "exit 0; "+secret)...)
 	b.Must(append(job, "bash", "-c", `(exec -a "$0" sleep 300) & disown; sleep 0.2`, secret)...) // leaves a process
 	b.Run(append(job, "/"+secret+"/none")...)
-	b.Fails(10, "is above what the container has", "run", "--profile", "alice", "--limit", "memory=900TiB", "--", secret)
+	b.Fails(10, "above what is allowed", "run", "--profile", "alice", "--limit", "memory=900TiB", "--", secret)
 	b.Must("run", "--profile", "alice", "--env", "MY_PASS=own-"+secret, "--", "bash", "-c", "exit 0; own-"+secret)
 	if r := b.Run("run", "--dry-run", "--profile", "alice", "--", "x"+secret); strings.Contains(r.Out+r.Err, secret) {
 		t.Errorf("a dry run shows it: %s", r)
