@@ -45,6 +45,12 @@ type Host interface {
 	Redact(of Owner) []string
 	// Secrets are the values that are masked in what is shown of theirs.
 	Secrets(of Owner) redact.Set
+	// LogOf are the pipes of a service's log, stdout's and stderr's, as long as done was not
+	// called.
+	LogOf(service string) (pipes [2]int, done func(), err error)
+	// Remember keeps a value for a successor, which Recall gives; none: it is forgotten.
+	Remember(key string, value []byte) error
+	Recall(key string) []byte
 	// Walls are those of a job, with a directory beside the profile's that is its own,
 	// "" for none.
 	Walls(of Owner, isolation service.Isolation, env []string, own string) (walls.Walls, error)

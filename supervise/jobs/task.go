@@ -33,6 +33,7 @@ type task struct {
 	prep      preparing
 	run       run
 	output    written
+	logged    <-chan struct{} // closed when all that it has written is in its service's log; nil: that is not done
 	why       reasons
 	outcome   outcome
 	accepted  func() // told when it is recorded, or cannot be; nil: nobody is
@@ -180,6 +181,7 @@ func (r *Runner) spawn(t *task) {
 		r.tasks.spawned(t, id, tag)
 	}
 	t.output.begin(p.streams)
+	r.toLog(t)
 	if err != nil {
 		wire.CloseAll(p.ends[:])
 		t.why.problem, t.why.code = err.Error(), exitFailed
@@ -282,12 +284,18 @@ func (r *Runner) end(t *task) {
 // record makes the result and has it recorded.
 func (r *Runner) record(t *task) {
 	t.output.begin(output.Streams{})
-	streams, state := t.output.Streams, t.state
+	streams, state, logged := t.output.Streams, t.state, t.logged
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
 		first := t.outcome.result == nil
 		if first {
 			streams.Finish()
+			if logged != nil {
+				select {
+				case <-logged:
+				case <-time.After(logWithin):
+				}
+			}
 			t.outcome.result = t.conclude(state, r.place.look())
 		}
 		if again {
@@ -347,6 +355,9 @@ func (t *task) publish() {
 // letGo gives back all that a job has had.
 func (t *task) letGo(r *Runner) {
 	fds := append(t.output.Close(), t.held.take()...)
+	if t.logged != nil {
+		_ = r.host.Remember(copiedKey(t.spec.ID), nil) // it only takes room
+	}
 	t.prep.drop()
 	if t.run.late != nil {
 		t.run.late.Stop()

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/journal"
 	"rlminit/logs"
@@ -176,6 +179,40 @@ func forwarding(d *Drivers) *forward.Forwarder {
 type Logged struct {
 	*logs.Collector
 	*Loop
+}
+
+// Pipes are those of a service's log, stdout's and stderr's, which is opened where it is not;
+// done gives them back.
+func (l *Loop) Pipes(service string) (pipes [2]int, done func(), err error) {
+	pipes = [2]int{-1, -1}
+	l.ask(func() {
+		u := l.fleet.units[service]
+		if u == nil {
+			err = control.NewProblem(control.KindNoSuchName, "there is no service "+service+" any more")
+			return
+		}
+		if err = l.logging.openLog(u, l.tier1.Hold); err != nil {
+			return
+		}
+		for i, fd := range []int{u.output.slot.Stdout(), u.output.slot.Stderr()} {
+			if pipes[i], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+				return
+			}
+		}
+	})
+	done = func() {
+		wire.CloseAll(slices.DeleteFunc(pipes[:], func(fd int) bool { return fd < 0 }))
+		l.do(func() {
+			if u := l.fleet.units[service]; u != nil && u.rests() {
+				l.logging.rest(u)
+			}
+		})
+	}
+	if err != nil {
+		done()
+		return pipes, nil, err
+	}
+	return pipes, done, nil
 }
 
 // Unsent is where logs cannot be sent on to now, a sentence each.

@@ -26,6 +26,7 @@ import (
 type JobHost struct {
 	*Directory
 	runner *jobs.Runner // nil: there are no jobs, in a simulation
+	memory hooks.Memory // what a successor finds; nil: nothing
 }
 
 // Employ makes the runner of jobs.
@@ -41,6 +42,7 @@ func (h *JobHost) Employ() *jobs.Runner {
 // TellHooks makes those that are told what happens. publish shows readers of events what no
 // journal has; memory is what a successor finds.
 func (h *JobHost) TellHooks(publish func(control.Event) control.Event, memory hooks.Memory) *hooks.Hooks {
+	h.memory = memory
 	all := jobs.HooksOf(hooks.Given{
 		List:     func() []config.Hook { return h.Settings.Current().Hooks },
 		Services: h.used, Publish: publish, Memory: memory,
@@ -233,6 +235,24 @@ func (h *JobHost) Redact(of jobs.Owner) []string {
 		return u.Definition.Log.Redact
 	}
 	return nil
+}
+
+func (h *JobHost) LogOf(service string) (pipes [2]int, done func(), err error) {
+	return h.Log.Pipes(service)
+}
+
+func (h *JobHost) Remember(key string, value []byte) error {
+	if h.memory == nil {
+		return nil
+	}
+	return h.memory.Put(key, value)
+}
+
+func (h *JobHost) Recall(key string) []byte {
+	if h.memory == nil {
+		return nil
+	}
+	return h.memory.Get(key)
 }
 
 func (h *JobHost) Secrets(of jobs.Owner) (none redact.Set) {

@@ -169,6 +169,7 @@ var All = []Test{
 	{Name: "ProfileGoesWithItsJobs", Run: ProfileGoesWithItsJobs},
 	{Name: "JobsAreRetried", Run: JobsAreRetried},
 	{Name: "Schedules", Run: Schedules},
+	{Name: "SchedulesAreLogged", Run: SchedulesAreLogged},
 	{Name: "Kinds", Run: Kinds, Root: true},
 	{Name: "OwnDependencies", Run: OwnDependencies},
 	{Name: "ManyAreSet", Run: ManyAreSet, Root: true},

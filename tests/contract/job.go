@@ -816,6 +816,52 @@ func Schedules(t *testing.T, start New) {
 	startsOnce(b)
 }
 
+// SchedulesAreLogged: what the run of a schedule writes is in its service's log and on the
+// container's stdout, each line marked with the job, masked as that log is, whole also if the
+// supervisor is killed meanwhile; what a job of run writes is not.
+func SchedulesAreLogged(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`tick: {type: oneshot, schedule: {cron: "* * * * *"}, log: {redact: [secrets]}, ` + bash(`for i in $(seq 500); do echo "line $i password=h1dden"; echo "fault $i" >&2; sleep 0.01; done; printf end`) + `}`)})
+	job := ""
+	box.Eventually(b, 80*time.Second, "it runs", func() (bool, any) {
+		for _, j := range listed(b) {
+			if j.Kind == "schedule" && j.State == "running" {
+				job = j.Job
+			}
+		}
+		return job != "", listed(b)
+	})
+	logged(b, "tick", "job "+job+": line 20 ")
+	old := b.Supervisor().PID
+	kill(b, "KILL", old)
+	replaced(b, old)
+	b.Run("job", "wait", job)
+	if got, code := ran(b, "--profile", "tick", "--", "echo", "by hand"); code != 0 {
+		t.Errorf("by hand: %+v", got)
+	}
+	out := b.Must("logs", "tick", "-n", "5000")
+	twice := 0
+	for i := 1; i <= 500; i++ {
+		for _, line := range []string{fmt.Sprintf("job %s: line %d password=***\n", job, i), fmt.Sprintf("job %s: fault %d\n", job, i)} {
+			switch n := strings.Count(out, line); {
+			case n == 0:
+				t.Fatalf("the log has not %q: %s", line, out)
+			case n > 1:
+				twice++
+			}
+		}
+	}
+	if twice > 40 { // what was written at the moment of the kill
+		t.Errorf("%d lines are there twice", twice)
+	}
+	if !strings.Contains(out, "job "+job+": end\n") || strings.Contains(out, "by hand") || strings.Contains(out, "h1dden") {
+		t.Errorf("the log is %s", out)
+	}
+	if said := b.Printed(); !strings.Contains(said, "tick | job "+job+": line 500 password=***") {
+		t.Errorf("stdout has %s", said)
+	}
+}
+
 // stopsOccurrence stops a service whose schedule has begun something.
 func stopsOccurrence(b *box.Box) {
 	running := func() []string {
