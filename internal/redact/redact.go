@@ -81,6 +81,10 @@ func Command(argv []string) []string {
 	return shown
 }
 
+// Line is a line of output as it may be quoted to anybody who may look: what is masked in
+// lines by the set of patterns that is there by name, and every secret.
+func (s Set) Line(line string) string { return named.Text(s.Text(line)) }
+
 // named masks by the set of patterns that is there by name.
 var named = &Lines{secrets: true}
 
@@ -273,6 +277,15 @@ func afterSequence(text string, i int) int {
 // Kept is a set that another one may take the place of while it is used. The zero value is
 // empty.
 type Kept struct{ atomic.Pointer[Set] }
+
+// Line is Set.Line of the newest.
+func (k *Kept) Line(line string) string {
+	s := k.Load()
+	if s == nil {
+		s = &Set{}
+	}
+	return s.Line(line)
+}
 
 // Text is Set.Text of the newest.
 func (k *Kept) Text(text string) string {

@@ -124,6 +124,12 @@ func TestValuesOfASet(t *testing.T) {
 	if got := s.Environ([]string{"A=hunter22", "TOKEN=abc"}); !slices.Equal(got, []string{"A=***", "TOKEN=***"}) {
 		t.Errorf("Environ: %q", got)
 	}
+	if got := s.Line("hunter22 password=abc"); got != "*** password=***" {
+		t.Errorf("Line: %q", got)
+	}
+	if got := new(Kept).Line("hunter22 password=abc"); got != "hunter22 password=***" {
+		t.Errorf("Line of none: %q", got)
+	}
 	if got := NewSet(s.Values()...).Value("A", "xhunter22x"); got != "x***x" {
 		t.Errorf("Value: %q", got)
 	}

@@ -332,7 +332,7 @@ func (l *logging) marked(u *unit, run uint64) func(last string) {
 		late.Stop()
 		l.loop.do(func() {
 			l.tell(core.Marked, u, run, "")
-			l.tell(core.Heard, u, run, u.process.secrets.Text(last))
+			l.tell(core.Heard, u, run, u.process.secrets.Line(last))
 		})
 	}
 }
@@ -353,7 +353,7 @@ func (l *logging) quote(u *unit) {
 		l.loop.do(func() {
 			u.output.lines = lines
 			for i, line := range lines {
-				lines[i] = u.process.secrets.Text(line)
+				lines[i] = u.process.secrets.Line(line)
 			}
 			l.records.publishStatus(u)
 			if u.rests() {
