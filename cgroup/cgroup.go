@@ -98,7 +98,19 @@ func (l Leaves) Of(proc string, pid int) (Use, bool) {
 	if err != nil || !ok {
 		return Use{}, false
 	}
-	dir := filepath.Join(l.Dir, name)
+	return l.use(filepath.Join(l.Dir, name)), true
+}
+
+// Tagged reads the leaf of a tag. false: there is none.
+func (l Leaves) Tagged(tag uint32) (Use, bool) {
+	dir := filepath.Join(l.Dir, strconv.FormatUint(uint64(tag), 10))
+	if _, err := os.Stat(dir); l.Dir == "" || tag == 0 || err != nil {
+		return Use{}, false
+	}
+	return l.use(dir), true
+}
+
+func (l Leaves) use(dir string) Use {
 	use := Use{
 		Memory: number(dir, "memory.current", ""), MemoryMax: number(dir, "memory.max", ""),
 		CPU:      time.Duration(max(number(dir, "cpu.stat", "usage_usec "), 0)) * time.Microsecond,
@@ -107,7 +119,7 @@ func (l Leaves) Of(proc string, pid int) (Use, bool) {
 	if use.Memory >= 0 {
 		use.Memory = max(0, use.Memory-max(number(dir, "memory.stat", "inactive_file "), 0))
 	}
-	return use, true
+	return use
 }
 
 // number is Number of a file; -1 where there is none.

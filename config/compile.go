@@ -180,16 +180,24 @@ func (k *compiler) refuse(field string, err error) {
 	}
 }
 
-// noteUnlimited says which limits of the configuration are not in force here.
+// noteUnlimited says which limits and guards of the configuration are not in force here.
 func (k *compiler) noteUnlimited() {
-	missing := k.host.Leaves.Missing()
+	for _, note := range k.config.Unlimited(k.host) {
+		k.note("%s", note)
+	}
+}
+
+// Unlimited says which limits and guards of a configuration are not in force in a place, a
+// sentence each.
+func (c *Config) Unlimited(host Host) (notes []string) {
+	missing := host.Leaves.Missing()
 	unmet := func(l service.Limits) bool {
 		return slices.ContainsFunc(missing, func(limit string) bool {
 			return limit == "memory" && l.Memory != 0 || limit == "pids" && l.Pids != 0 || limit == "cpu" && l.CPU != 0
 		})
 	}
 	var names []string
-	if c := k.config; c.Gateway != nil {
+	if c.Gateway != nil {
 		samples := c.Gateway.Samples(c)
 		for _, section := range slices.Sorted(maps.Keys(samples)) {
 			if unmet(samples[section].Limits) {
@@ -197,18 +205,24 @@ func (k *compiler) noteUnlimited() {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.config.Services)) {
-		if unmet(k.config.Services[name].Limits) && (name != PageService || k.config.Page == nil) { // whose limit nobody asked for
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		if unmet(c.Services[name].Limits) && (name != PageService || c.Page == nil) { // whose limit nobody asked for
 			names = append(names, name)
 		}
 	}
-	if unmet(k.config.Main.Limits) && !k.config.Main.Supervised() {
+	if unmet(c.Main.Limits) && !c.Main.Supervised() {
 		names = append(names, MainService)
 	}
 	if len(names) > 0 {
-		k.note("limits of %s are not in force for %s: %s, or limit the container",
-			strings.Join(missing, ", "), strings.Join(names, ", "), k.host.Leaves.Why(missing[0]))
+		notes = append(notes, fmt.Sprintf("limits of %s are not in force for %s: %s, or limit the container",
+			strings.Join(missing, ", "), strings.Join(names, ", "), host.Leaves.Why(missing[0])))
 	}
+	for _, guard := range c.Jobs.Guards.Named {
+		if why := host.Unguarded[guard]; why != "" {
+			notes = append(notes, fmt.Sprintf("jobs.guards.%s is not in force: %s", guard, why))
+		}
+	}
+	return notes
 }
 
 // Identify is the service user: who every child is unless root-owned

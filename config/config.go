@@ -88,7 +88,10 @@ type Guards struct {
 	Memory         int // per cent of the container's, or the machine's, that is in use
 	MemoryPressure int // per cent of the last 10 s in which something waited for it
 	CPUPressure    int
-	Zombies        int // processes whose parents do not collect them
+	PIDs           int // per cent of the processes that the container may have
+	Zombies        int // processes of the job's owner whose parents do not collect them
+
+	Named []string // those that the configuration names
 }
 
 // defaultJobs are the bounds of jobs where the configuration does not say.
@@ -96,7 +99,7 @@ func defaultJobs() Jobs {
 	return Jobs{
 		AtOnce: 8, PerProfile: 8, Queue: 1024,
 		Limits: service.Limits{Memory: 512 << 20, Pids: 256},
-		Guards: Guards{Memory: 80, MemoryPressure: 80, CPUPressure: 80, Zombies: 10},
+		Guards: Guards{Memory: 80, MemoryPressure: 80, CPUPressure: 80, PIDs: 90, Zombies: 10},
 	}
 }
 

@@ -26,6 +26,7 @@ type Host struct {
 	Accounts     Accounts
 	Isolation    isolate.Capabilities // what the kernel and the engine allow
 	Leaves       cgroup.Leaves        // what PID 1 keeps for services and jobs
+	Unguarded    map[string]string    // guards of jobs that are not in force here, and why
 	Unprepared   bool                 // what environments are made of may not be there yet: see Environments
 
 	// Separable says why the supervisor cannot have a uid of its own here; "": it
@@ -37,6 +38,14 @@ type Host struct {
 // ThisHost looks at the calling process, /etc/passwd and /etc/group.
 func ThisHost() (Host, error) {
 	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable(), Leaves: cgroup.Find()}
+	for _, guard := range cgroup.Guards {
+		if why := cgroup.Unguarded(guard, os.ReadFile); why != "" {
+			if h.Unguarded == nil {
+				h.Unguarded = map[string]string{}
+			}
+			h.Unguarded[guard] = why
+		}
+	}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return h, fmt.Errorf("cannot read the supplementary groups: %w", err)

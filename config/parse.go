@@ -148,10 +148,11 @@ func (p *parser) fields(readAll *string) document.Fields {
 			"queue":       document.Int(&c.Jobs.Queue, 0, 10000),
 			"limits":      service.ReadLimits(&c.Jobs.Limits),
 			"guards": document.Fields{
-				"memory":          document.Int(&c.Jobs.Guards.Memory, 1, 100),
-				"memory_pressure": document.Int(&c.Jobs.Guards.MemoryPressure, 1, 100),
-				"cpu_pressure":    document.Int(&c.Jobs.Guards.CPUPressure, 1, 100),
-				"zombies":         document.Int(&c.Jobs.Guards.Zombies, 0, 100000),
+				"memory":          c.Jobs.Guards.read("memory", &c.Jobs.Guards.Memory, 1, 100),
+				"memory_pressure": c.Jobs.Guards.read("memory_pressure", &c.Jobs.Guards.MemoryPressure, 1, 100),
+				"cpu_pressure":    c.Jobs.Guards.read("cpu_pressure", &c.Jobs.Guards.CPUPressure, 1, 100),
+				"pids":            c.Jobs.Guards.read("pids", &c.Jobs.Guards.PIDs, 1, 100),
+				"zombies":         c.Jobs.Guards.read("zombies", &c.Jobs.Guards.Zombies, 0, 100000),
 			}.Read,
 		}.Read,
 		"page":     p.page,
@@ -166,6 +167,17 @@ func (p *parser) fields(readAll *string) document.Fields {
 		"dirs":     p.dirs,
 		"seed":     p.seed,
 		"boot":     p.boot,
+	}
+}
+
+// read reads a guard, and notes that the configuration names it.
+func (g *Guards) read(name string, into *int, least, most int) document.Setter {
+	value := document.Int(into, least, most)
+	return func(n document.Node) {
+		if !n.Absent() && !n.Describes() && !slices.Contains(g.Named, name) {
+			g.Named = append(g.Named, name)
+		}
+		value(n)
 	}
 }
 

@@ -46,6 +46,7 @@ type RunJob struct {
 type JobResult struct {
 	Job             string           `json:"job"`
 	State           string           `json:"state"`
+	Record          *uint64          `json:"record"` // the number of that of its outcome in the journal; null: it is in none
 	Stdout          string           `json:"stdout"`
 	Stderr          string           `json:"stderr"`
 	StdoutBase64    []byte           `json:"stdout_base64,omitempty"` // in place of stdout where that is no UTF-8
@@ -174,7 +175,11 @@ type Capabilities struct {
 	Isolations map[string]Enforced `json:"isolations"` // none, profile, strict
 	// Kernel is what of isolation the kernel and the container engine allow.
 	Kernel isolate.Capabilities `json:"kernel"`
-	Limits map[string]Enforced  `json:"limits"` // memory, pids, cpu
+	Limits map[string]Enforced  `json:"limits"` // of jobs: memory, pids, cpu, and those of setrlimit(2)
+	// ServiceLimits are memory, pids and cpu of services.
+	ServiceLimits map[string]Enforced `json:"service_limits"`
+	// Guards are the keys of jobs.guards.
+	Guards map[string]Enforced `json:"guards"`
 	// ProfileUsers tells whether profiles can have users of their own: gateway.user.
 	ProfileUsers Enforced `json:"profile_users"`
 }

@@ -68,23 +68,26 @@ type RollbackRequest struct {
 
 // Revision is a plan that was carried out, or is.
 type Revision struct {
-	Revision int            `json:"revision"`
-	State    string         `json:"state"`       // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do; planned: nothing was begun
-	At       time.Time      `json:"at,omitzero"` // zero: of unchanged, which is not recorded
-	Ended    *time.Time     `json:"ended"`
-	UID      uint32         `json:"uid"`
-	By       string         `json:"by"`
-	Source   string         `json:"source"`
-	Hash     string         `json:"hash"`
-	Rollback *int           `json:"rollback_to"` // it is a rollback to that one
-	Cause    string         `json:"cause"`       // why it was rolled back: gate, failed, timed-out, cancelled, container
-	Reason   string         `json:"reason"`
-	ExitCode int            `json:"exit_code"` // of the apply, when it has ended
-	Steps    []RevisionStep `json:"steps"`
-	Left     []string       `json:"left,omitempty"` // what a rollback found gone by hand, and does not take back
-	Plan     string         `json:"plan,omitempty"` // of a rollback that was only asked what it would do
-	Held     string         `json:"held,omitempty"` // why it waits, while it is under way: a disk that is full, a step that is tried again
-	Version  uint64         `json:"version"`        // grows with every change of it
+	Revision int        `json:"revision"`
+	State    string     `json:"state"`       // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do; planned: nothing was begun
+	At       time.Time  `json:"at,omitzero"` // zero: of unchanged, which is not recorded
+	Ended    *time.Time `json:"ended"`
+	UID      uint32     `json:"uid"`
+	By       string     `json:"by"`
+	Source   string     `json:"source"`
+	Hash     string     `json:"hash"`
+	Rollback *int       `json:"rollback_to"` // it is a rollback to that one
+	Cause    string     `json:"cause"`       // why it was rolled back: gate, failed, timed-out, cancelled, container
+	Reason   string     `json:"reason"`
+	ExitCode int        `json:"exit_code"` // of the apply, when it has ended
+
+	StatePath string `json:"state_path,omitempty"` // of the file that has what it changed; "": it is kept no longer
+
+	Steps   []RevisionStep `json:"steps"`
+	Left    []string       `json:"left,omitempty"` // what a rollback found gone by hand, and does not take back
+	Plan    string         `json:"plan,omitempty"` // of a rollback that was only asked what it would do
+	Held    string         `json:"held,omitempty"` // why it waits, while it is under way: a disk that is full, a step that is tried again
+	Version uint64         `json:"version"`        // grows with every change of it
 }
 
 // RevisionStep is what became of one change.

@@ -87,13 +87,15 @@ type Prolonged struct {
 // Definition is the answer of GET /v1/services/{name}/definition: what a service
 // is run by, without its secrets.
 type Definition struct {
-	Service string           `json:"service"`
-	Profile string           `json:"profile"` // whose gateway it is; "": of none
-	Fault   string           `json:"fault"`   // why a newer definition is not in force; "": there is none
-	Stored  *Stored          `json:"stored"`  // nil: it has no notify socket, and can store none
-	Fields  []service.Field  `json:"fields"`
-	Files   []DefinitionFile `json:"files"` // that it was read from; none: that is not known
-	Edges   Edges            `json:"edges"`
+	Service string          `json:"service"`
+	Profile string          `json:"profile"` // whose gateway it is; "": of none
+	Fault   string          `json:"fault"`   // why a newer definition is not in force; "": there is none
+	Stored  *Stored         `json:"stored"`  // nil: it has no notify socket, and can store none
+	Fields  []service.Field `json:"fields"`
+	// NotInForce are fields that have no effect in this place, and why.
+	NotInForce map[string]string `json:"not_in_force"`
+	Files      []DefinitionFile  `json:"files"` // that it was read from; none: that is not known
+	Edges      Edges             `json:"edges"`
 }
 
 // Stored is how many descriptors a service has stored, sd_pid_notify_with_fds(3), and

@@ -47,6 +47,8 @@ func healthy() *place {
 			"/sys/fs/cgroup/memory.current":                  "50000000\n",
 			"/sys/fs/cgroup/memory.max":                      "1000000000\n",
 			"/sys/fs/cgroup/memory.pressure":                 "some avg10=0.00 avg60=0.50 avg300=0.00 total=0\nfull avg60=90\n",
+			"/sys/fs/cgroup/cgroup.events":                   "populated 1\n",
+			"/sys/fs/cgroup/cpu.pressure":                    "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 			"/sys/fs/cgroup/pids.current":                    "12\n",
 			"/sys/fs/cgroup/pids.max":                        "max\n",
 			"/sys/fs/cgroup/cpu.max":                         "150000 100000\n",
@@ -169,7 +171,8 @@ func TestEachFault(t *testing.T) {
 			delete(p.files, "/sys/fs/cgroup/cgroup.controllers")
 			p.files["/sys/fs/cgroup/pids/pids.max"] = "max"
 		}, "cgroup", Warn, "cgroup v1"},
-		"no cgroup": {func(p *place) { delete(p.files, "/sys/fs/cgroup/cgroup.controllers") }, "cgroup", Unknown, "no cgroup"},
+		"no pressure": {func(p *place) { delete(p.files, "/sys/fs/cgroup/cpu.pressure") }, "guards", Warn, "jobs.guards.cpu_pressure is not in force"},
+		"no cgroup":   {func(p *place) { delete(p.files, "/sys/fs/cgroup/cgroup.controllers") }, "cgroup", Unknown, "no cgroup"},
 		"read-only cgroup": {func(p *place) {
 			p.writable, p.files["/proc/1/cgroup"] = false, "0::/\n"
 		}, "cgroup", Warn, "read-only"},

@@ -12,14 +12,18 @@ import (
 	"rlminit/wire"
 )
 
+// ofJobs is what holds of the limits of jobs without a cgroup.
+const ofJobs = "nor those of jobs, but for memory, which holds for each of their processes by itself"
+
 // cgroup: its version, whether it can be written, and the container's limits.
 func (e *examination) cgroup() {
 	switch {
 	case e.read("/sys/fs/cgroup/cgroup.controllers") == "" && e.read("/sys/fs/cgroup/pids/pids.max") == "":
-		e.add("cgroup", Unknown, "no cgroup is mounted: limits of memory, pids and CPU are not in force", "mount /sys/fs/cgroup, as every container engine does")
+		e.add("cgroup", Unknown, "no cgroup is mounted: limits of memory, pids and CPU are not in force, "+ofJobs, "mount /sys/fs/cgroup, as every container engine does")
 		return
 	case e.read("/sys/fs/cgroup/cgroup.controllers") == "":
-		e.add("cgroup", Warn, "cgroup v1: limits of memory, pids and CPU of single services are not in force", "boot the host with systemd.unified_cgroup_hierarchy=1")
+		e.add("cgroup", Warn, "cgroup v1: limits of memory, pids and CPU of single services are not in force, "+ofJobs, "boot the host with systemd.unified_cgroup_hierarchy=1")
+		e.guards()
 		return
 	case e.leaves().Dir != "":
 		if missing := e.leaves().Missing(); len(missing) > 0 {
@@ -29,12 +33,13 @@ func (e *examination) cgroup() {
 			e.add("cgroup", OK, "each service has a cgroup: limits of memory, pids and CPU of single services are in force", "")
 		}
 	case e.kernel.Writable("/sys/fs/cgroup/cgroup.procs"):
-		e.add("cgroup", Warn, "cgroup v2, and it can be written, but PID 1 makes no cgroups in it: limits of memory, pids and CPU of single services are not in force",
+		e.add("cgroup", Warn, "cgroup v2, and it can be written, but PID 1 makes no cgroups in it: limits of memory, pids and CPU of single services are not in force, "+ofJobs,
 			"PID 1 must be root and rlminit, services must have tags, and the cgroup must be root's, with no process in it that is of another container: docker run --cgroupns private")
 	default:
-		e.add("cgroup", Warn, "cgroup v2, read-only: limits of memory, pids and CPU of single services are not in force",
+		e.add("cgroup", Warn, "cgroup v2, read-only: limits of memory, pids and CPU of single services are not in force, "+ofJobs,
 			"docker run --security-opt writable-cgroups=true, where Docker knows that; with Podman it can be written")
 	}
+	e.guards()
 	e.bound("memory", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.max", bytesText, "give the container more: docker run --memory")
 	e.bound("pids", "/sys/fs/cgroup/pids.current", "/sys/fs/cgroup/pids.max", strconv.FormatInt, "give the container more: docker run --pids-limit")
 	if limit := strings.Fields(e.read("/sys/fs/cgroup/cpu.max")); len(limit) == 2 && limit[0] != "max" {
@@ -50,13 +55,22 @@ func (e *examination) cgroup() {
 }
 
 // leaves are the cgroups that PID 1 keeps.
-func (e *examination) leaves() cgroup.Leaves {
-	return cgroup.From(func(path string) ([]byte, error) {
-		if text := e.read(path); text != "" {
-			return []byte(text), nil
+func (e *examination) leaves() cgroup.Leaves { return cgroup.From(e.content) }
+
+func (e *examination) content(path string) ([]byte, error) {
+	if text := e.read(path); text != "" {
+		return []byte(text), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+// guards says which guards of jobs see nothing here.
+func (e *examination) guards() {
+	for _, guard := range []string{"memory_pressure", "cpu_pressure"} {
+		if why := cgroup.Unguarded(guard, e.content); why != "" {
+			e.add("guards", Warn, "jobs.guards."+guard+" is not in force: "+why, "boot the host with systemd.unified_cgroup_hierarchy=1 psi=1; no job is refused for that pressure until then")
 		}
-		return nil, fs.ErrNotExist
-	})
+	}
 }
 
 // bound looks at what is used of a limit of the container.

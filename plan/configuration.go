@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"rlminit/internal/redact"
 )
 
 // KindConfiguration is the kind of a change to root's configuration, whose name is
@@ -37,46 +35,8 @@ func ShapeConfiguration(salt string, text []byte) Profile {
 	if err != nil {
 		return p
 	}
-	p.Definition = sealAll(t, "", func(at, value string) { p.Sealed[at] = Digest(salt, at, value) })
-	return p
-}
-
-// sealAll is a tree without the values that nobody is to read, wherever they are.
-func sealAll(t Tree, at string, sealed func(at, value string)) Tree {
-	clean := Tree{}
-	for key, value := range t {
-		below := key
-		if at != "" {
-			below = at + "." + key
-		}
-		switch v := value.(type) {
-		case Tree:
-			if inner := sealAll(v, below, sealed); len(inner) > 0 {
-				clean[key] = inner
-			}
-			continue
-		case string:
-			if redact.Value(key, v) != v {
-				sealed(below, v)
-				continue
-			}
-		case []any:
-			if list := words(v); !slices.Equal(redact.Command(list), list) {
-				sealed(below, text(v))
-				continue
-			}
-		}
-		clean[key] = value
-	}
-	return clean
-}
-
-// words are the texts of a list.
-func words(list []any) (all []string) {
-	for _, item := range list {
-		all = append(all, text(item))
-	}
-	return all
+	p.Definition = t
+	return p.Resealed(salt)
 }
 
 // Affected is a service that a change of the configuration touches.

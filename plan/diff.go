@@ -219,6 +219,9 @@ func visible(p Profile) map[string]string {
 func shown(at, value string, p Profile) *string {
 	if _, secret := p.Sealed[at]; secret {
 		value = redact.Sign
+		if in, key := find(p.Definition, at); in != nil {
+			value = text(in[key])
+		}
 	}
 	return &value
 }

@@ -383,9 +383,8 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 			t.Errorf("%s has another digest", s.Place)
 		}
 	}
-	tree := cloneTree(p.Changes[0].After.Definition)
-	secrets := Unseal(tree, values)
-	if !reflect.DeepEqual(tree, parse(t, declared).Profiles[0].Definition) || !reflect.DeepEqual(secrets, map[string]string{"CERT": "certificate", "INLINE": "s3cret"}) {
+	tree, secrets, err := Unseal(p.Changes[0].After.Definition, values)
+	if err != nil || !reflect.DeepEqual(tree, parse(t, declared).Profiles[0].Definition) || !reflect.DeepEqual(secrets, map[string]string{"CERT": "certificate", "INLINE": "s3cret"}) {
 		t.Errorf("%v %v", tree, secrets)
 	}
 }
@@ -556,5 +555,69 @@ func TestSchema(t *testing.T) {
 		if err := schema.Validate(v); (err == nil) != right {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// Whatever is secret in a definition is masked in the plan and its fields, and an apply puts
+// it back as it was declared.
+func TestPlanMasksCommands(t *testing.T) {
+	const text = `version: 1
+profiles:
+  alice:
+    command: [agent, --password, hunter22, -H, "Authorization: Bearer b3arer22", --url, "http://u:ur1pass@h/", fine]
+    environment: {DB_PASS: dbp4ss22, A: "x dbp4ss22", FILE: {file: /x}, OPTIONS: "--token t0ken222"}
+    health: {exec: [curl, -u, "me:curlp4ss"]}
+    ready: {http: "http://u:re4dyp4s@h/"}
+    schedules: {night: {cron: "0 3 * * *", command: [x, --api-key=n1ghtkey]}}
+    log: {redact: ["token=([a-z]+)"]}
+`
+	hidden := []string{"hunter22", "b3arer22", "ur1pass", "dbp4ss22", "t0ken222", "curlp4ss", "re4dyp4s", "n1ghtkey"}
+	w := parse(t, text).Profiles[0]
+	shape := w.Shape("salt", nil)
+	changes := Compare(nil, map[string]Profile{"alice": shape}, nil, func(string) bool { return true })
+	shown, err := json.Marshal(changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range hidden {
+		if bytes.Contains(shown, []byte(secret)) {
+			t.Errorf("the plan has %s: %s", secret, shown)
+		}
+	}
+	if !bytes.Contains(shown, []byte(`agent\",\"--password\",\"***\",\"-H\",\"Authorization: Bearer ***\",\"--url\",\"http://u:***@h/\",\"fine\"`)) {
+		t.Errorf("what is not secret is masked: %s", shown)
+	}
+	values := map[string]string{}
+	for at, source := range (&Declared{Profiles: []Wanted{w}}).Secrets()["alice"] {
+		values[at] = source.Text
+	}
+	for at, digest := range shape.Sealed {
+		if Digest("salt", at, values[at]) != digest {
+			t.Errorf("%s has another digest: %q", at, values[at])
+		}
+	}
+	whole, _, err := Unseal(shape.Definition, values)
+	if err != nil || !reflect.DeepEqual(whole, w.Definition) {
+		t.Errorf("%v: put back is %v\nnot %v", err, whole, w.Definition)
+	}
+	if again := shape.Resealed("salt"); !reflect.DeepEqual(again, shape) {
+		t.Errorf("masked once more: %v", again)
+	}
+}
+
+// A plan and a revision that an older version has written, which took secret variables out
+// and left commands in clear, are read as what is written now.
+func TestOlderShapes(t *testing.T) {
+	now := Shape("salt", service.Running, Tree{"command": []any{"x", "--token", "abc"}, "environment": Tree{"TOKEN": "abc"}}, nil)
+	old := Profile{State: service.Running, Definition: Tree{"command": []any{"x", "--token", "abc"}}, Sealed: map[string]string{"environment.TOKEN": Digest("salt", "environment.TOKEN", "abc")}}
+	if old = old.Resealed("salt"); old.fingerprint() != now.fingerprint() {
+		t.Errorf("%s\nis not\n%s", old.fingerprint(), now.fingerprint())
+	}
+	whole, _, err := Unseal(old.Definition, map[string]string{"environment.TOKEN": "abc", "command": `["x","--token","abc"]`})
+	if want := (Tree{"command": []any{"x", "--token", "abc"}, "environment": Tree{"TOKEN": "abc"}}); err != nil || !reflect.DeepEqual(whole, want) {
+		t.Errorf("%v: %v", err, whole)
+	}
+	if _, _, err := Unseal(now.Definition, map[string]string{"command": "x"}); err == nil {
+		t.Error("a text is taken for a list")
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"rlminit/internal/redact"
@@ -36,45 +39,149 @@ func partsOf(place string) (part, name string) {
 	return part, name
 }
 
-// seal takes out of a tree what nobody is to read (package redact), and returns
-// it by place.
+// seal masks in a tree what nobody is to read (package redact), wherever it stands, and
+// returns it by place: a text, or a list as JSON. That of a variable whose name is a
+// secret's is masked wherever else it stands.
 func seal(t Tree) (clean Tree, values map[string]string) {
-	values = map[string]string{}
-	if _, ok := t[partEnvironment].(Tree); !ok {
-		return t, values
-	}
-	clean = cloneTree(t)
-	env := clean[partEnvironment].(Tree)
-	for name, value := range env {
-		if s, plain := value.(string); plain && redact.Value(name, s) != s {
-			values[place(partEnvironment, name)] = s
-			delete(env, name)
+	s := sealing{values: map[string]string{}}
+	if env, ok := t[partEnvironment].(Tree); ok {
+		var named []string
+		for name, value := range env {
+			if text, plain := value.(string); plain && redact.Name(name) {
+				named = append(named, text)
+			}
 		}
+		s.secrets = redact.NewSet(named...)
 	}
-	if len(env) == 0 {
-		delete(clean, partEnvironment)
-	}
-	return clean, values
+	return s.tree("", t), s.values
 }
 
-// Unseal puts values back into a tree, which is changed, and returns those that
-// belong into no tree: the profile's secrets, by name.
-func Unseal(t Tree, values map[string]string) (secrets map[string]string) {
-	secrets = map[string]string{}
+type sealing struct {
+	secrets redact.Set
+	values  map[string]string
+}
+
+func (s sealing) tree(at string, t Tree) Tree {
+	clean := make(Tree, len(t))
+	for key, value := range t {
+		clean[key] = s.value(key, below(at, key), value)
+	}
+	return clean
+}
+
+func (s sealing) value(key, at string, value any) any {
+	switch v := value.(type) {
+	case Tree:
+		return s.tree(at, v)
+	case string:
+		shown := s.secrets.Value(key, v)
+		if shown != v {
+			s.values[at] = v
+		}
+		return shown
+	case []any:
+		list := words(v)
+		shown := s.secrets.Command(list)
+		if slices.Equal(shown, list) {
+			return v
+		}
+		s.values[at] = text(v)
+		masked := make([]any, len(shown))
+		for i, word := range shown {
+			masked[i] = word
+		}
+		return masked
+	}
+	return value
+}
+
+// words are the texts of a list.
+func words(list []any) (all []string) {
+	for _, item := range list {
+		all = append(all, text(item))
+	}
+	return all
+}
+
+// Unseal is a tree with values put back, and those that belong into no tree: the profile's
+// secrets, by name.
+func Unseal(t Tree, values map[string]string) (whole Tree, secrets map[string]string, err error) {
+	whole, secrets = cloneTree(t), map[string]string{}
 	for at, value := range values {
-		part, name := partsOf(at)
-		if part == partSecrets {
+		if part, name := partsOf(at); part == partSecrets {
 			secrets[name] = value
 			continue
 		}
+		if err := put(whole, at, value); err != nil {
+			return nil, nil, err
+		}
+	}
+	return whole, secrets, nil
+}
+
+// put puts a value at a place: a list where one is, masked.
+func put(t Tree, at, value string) error {
+	in, key := find(t, at)
+	if in == nil { // a plan of an older version has no masked variable there
+		part, name := partsOf(at)
 		env, ok := t[part].(Tree)
 		if !ok {
 			env = Tree{}
 			t[part] = env
 		}
-		env[name] = value
+		in, key = env, name
 	}
-	return secrets
+	if _, list := in[key].([]any); !list {
+		in[key] = value
+		return nil
+	}
+	var items []any
+	if err := json.Unmarshal([]byte(value), &items); err != nil {
+		return fmt.Errorf("the value of %s is no list: %w", at, err)
+	}
+	in[key] = items
+	return nil
+}
+
+// find is the mapping that has a place, and its key there; nil: none has.
+func find(t Tree, at string) (in Tree, key string) {
+	if _, here := t[at]; here {
+		return t, at
+	}
+	for key, value := range t {
+		inner, is := value.(Tree)
+		rest, begins := strings.CutPrefix(at, key+".")
+		if !is || !begins {
+			continue
+		}
+		if in, key := find(inner, rest); in != nil {
+			return in, key
+		}
+	}
+	return nil, ""
+}
+
+// without is a tree less what is at some places.
+func without(t Tree, places map[string]string) Tree {
+	clean := cloneTree(t)
+	for at := range places {
+		if in, key := find(clean, at); in != nil {
+			delete(in, key)
+		}
+	}
+	prune(clean)
+	return clean
+}
+
+// prune takes the mappings out of a tree in which nothing is.
+func prune(t Tree) {
+	for key, value := range t {
+		if inner, is := value.(Tree); is {
+			if prune(inner); len(inner) == 0 {
+				delete(t, key)
+			}
+		}
+	}
 }
 
 // IsVariable tells whether a secret's place is a variable of the environment.
@@ -88,14 +195,3 @@ const (
 	partEnvironment = "environment"
 	partSecrets     = "secrets"
 )
-
-// Reseal takes a value out of a tree again.
-func Reseal(t Tree, place string) {
-	part, name := partsOf(place)
-	if env, ok := t[part].(Tree); ok {
-		delete(env, name)
-		if len(env) == 0 {
-			delete(t, part)
-		}
-	}
-}

@@ -27,13 +27,23 @@ type Present struct {
 // Shape takes the secrets out of what a profile.yaml says, and out of those that
 // are kept beside it.
 func Shape(salt string, state service.Intent, t Tree, secrets map[string]string) Profile {
-	clean, values := seal(t)
-	p := Profile{State: state, Definition: clean, Sealed: map[string]string{}}
-	for at, value := range values {
-		p.Sealed[at] = Digest(salt, at, value)
-	}
+	p := Profile{State: state, Definition: t, Sealed: map[string]string{}}.Resealed(salt)
 	for name, value := range secrets {
 		at := place(partSecrets, name)
+		p.Sealed[at] = Digest(salt, at, value)
+	}
+	return p
+}
+
+// Resealed is a profile in which all is masked that is secret: one that an older version has
+// kept may have more in clear.
+func (p Profile) Resealed(salt string) Profile {
+	clean, values := seal(p.Definition)
+	p.Definition, p.Sealed = clean, maps.Clone(p.Sealed)
+	if p.Sealed == nil {
+		p.Sealed = map[string]string{}
+	}
+	for at, value := range values {
 		p.Sealed[at] = Digest(salt, at, value)
 	}
 	return p
@@ -57,9 +67,7 @@ func (w Wanted) Shape(salt string, digests map[string]string) Profile {
 // fingerprint changes when the definition does, and not when the intent does.
 func (p Profile) fingerprint() string {
 	p.State = service.IntentNone
-	if p.Definition == nil {
-		p.Definition = Tree{}
-	}
+	p.Definition = without(p.Definition, p.Sealed) // what is masked there, the digests tell
 	if p.Sealed == nil {
 		p.Sealed = map[string]string{}
 	}

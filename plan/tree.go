@@ -64,11 +64,7 @@ func leaves(t Tree) map[string]string {
 	walk = func(at string, v any) {
 		if m, ok := v.(Tree); ok {
 			for key, value := range m {
-				below := key
-				if at != "" {
-					below = at + "." + key
-				}
-				walk(below, value)
+				walk(below(at, key), value)
 			}
 			return
 		}
@@ -76,6 +72,14 @@ func leaves(t Tree) map[string]string {
 	}
 	walk("", t)
 	return all
+}
+
+// below is the path of a key in the mapping at a path.
+func below(at, key string) string {
+	if at == "" {
+		return key
+	}
+	return at + "." + key
 }
 
 // text is a value on one line.

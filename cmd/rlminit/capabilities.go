@@ -12,7 +12,7 @@ import (
 func capabilitiesVerb(t *terminal) *cobra.Command {
 	return forPrograms(t, &cobra.Command{
 		Use:   "capabilities",
-		Short: "say which isolation and limits can be enforced here",
+		Short: "say which isolation, limits and guards can be enforced here",
 		Args:  exactly(),
 		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			c, err := client.Capabilities(cmd.Context())
@@ -26,7 +26,7 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 			for _, list := range []struct {
 				name string
 				what map[string]control.Enforced
-			}{{"isolation ", c.Isolations}, {"limit ", c.Limits}} {
+			}{{"isolation ", c.Isolations}, {"service limit ", c.ServiceLimits}, {"job limit ", c.Limits}, {"job guard ", c.Guards}} {
 				for _, name := range slices.Sorted(maps.Keys(list.what)) {
 					b.row(list.name+name, enforced(list.what[name]), list.what[name].Why)
 				}

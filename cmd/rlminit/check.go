@@ -142,10 +142,22 @@ func check(file string) (note string, err error) {
 	case err != nil:
 		return "", err
 	case control.Open().UnderInit():
-		return limits(c), checkCompiled(c)
+		return limits(c) + unlimited(c), checkCompiled(c)
 	}
 	note, err = checkUser(c)
 	return note + limits(c), err
+}
+
+// unlimited says which limits and guards of a configuration are not in force in this place.
+func unlimited(c *config.Config) (note string) {
+	host, err := hostOfInit()
+	if err != nil {
+		return "" // which is said as a fault
+	}
+	for _, one := range c.Unlimited(host) {
+		note += "; but " + one
+	}
+	return note
 }
 
 // limits says which restart limits of a configuration do not hold what they seem to.
@@ -248,6 +260,9 @@ func checkHere(path string) (note string, faults, err error) {
 		if err = in(filepath.Dir(path), faults); err == nil {
 			_, err = config.Compile(c, host, nil)
 			note = limits(c)
+			if control.Open().UnderInit() { // else PID 1 has no cgroups to give
+				note += unlimited(c)
+			}
 		}
 		if err == nil {
 			err = checkNames(c, path)

@@ -160,6 +160,13 @@ func tidy(verb *cobra.Command) {
 	}
 }
 
+// elsewhere are verbs that other programs have, and what to do here instead.
+var elsewhere = map[string]string{
+	"install":          "rlminit is a part of the image; copy the binary into it, or install its .deb or .apk there, and make rlminit init -- the ENTRYPOINT (rlminit install-compat makes links for other names)",
+	"uninstall":        "rlminit is a part of the image; build one without it and with another ENTRYPOINT. The volume keeps what was recorded in .rlminit",
+	"session snapshot": "a session has no snapshots; rlminit file read copies a file of it, and rlminit profile export all of a profile",
+}
+
 // unknownVerb says that there is no such verb, and which was likely meant.
 func unknownVerb(cmd *cobra.Command, written string) error {
 	var known []string
@@ -170,6 +177,9 @@ func unknownVerb(cmd *cobra.Command, written string) error {
 	}
 	if shorts[written] != "" && !cmd.HasParent() {
 		return notBeside(written)
+	}
+	if instead := elsewhere[strings.TrimPrefix(verbOf(cmd)+" "+written, " ")]; instead != "" {
+		return &control.Problem{Detail: fmt.Sprintf("no verb %q: %s", written, instead), ExitCode: control.ExitUsage}
 	}
 	what := fmt.Sprintf("no verb %q", written)
 	if cmd.HasParent() {

@@ -18,6 +18,8 @@ import (
 func TestUsage(t *testing.T) {
 	tell(t, nil, []story{
 		{args: []string{"statsu"}, code: 2, err: "rlminit: no verb \"statsu\"; did you mean \"status\"?\n"},
+		{args: []string{"install"}, code: 2, err: "rlminit: no verb \"install\": " + elsewhere["install"] + "\n"},
+		{args: []string{"session", "snapshot", "1"}, code: 2, err: "rlminit: no verb \"snapshot\": " + elsewhere["session snapshot"] + "\n"},
 		{args: []string{"frobnicate"}, code: 2, err: "rlminit: no verb \"frobnicate\"; see rlminit help\n"},
 		{args: []string{"--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help\n"},
 		{args: []string{"status", "--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help status\n"},

@@ -55,12 +55,13 @@ says so: rlminit reload brings the file into force.
 
 With --json: an array of objects with service (as in status --json, with usage),
 definition (field, value, source; source is null where the caller may not read
-the files), fault (why a newer definition is not in force), stored (the
-descriptors that it stores: count, and most that it may; null without a notify
-socket; a stop closes them), requires, wants, after and the reverse,
-required_by, wanted_by, before, processes (pid, parent, name, state as in ps,
-memory_bytes, cpu_s, threads, descriptors), descriptors (of all processes; null
-where the caller may not see them), events and last_lines.`,
+the files; not_in_force: why a value has no effect in this place), fault (why a
+newer definition is not in force), stored (the descriptors that it stores:
+count, and most that it may; null without a notify socket; a stop closes them),
+requires, wants, after and the reverse, required_by, wanted_by, before,
+processes (pid, parent, name, state as in ps, memory_bytes, cpu_s, threads,
+descriptors), descriptors (of all processes; null where the caller may not see
+them), events and last_lines.`,
 		Example: `  rlminit show alice
   rlminit show alice --json | jq '.[0].definition[] | select(.source != "default")'`,
 		Args:              atLeast("NAME"),
@@ -216,6 +217,9 @@ func (v *serviceView) printTables(t *terminal) {
 		}
 		if f.Now != "" {
 			from, colour = from+" (which says "+f.Now+" now; rlminit reload takes it up)", yellow
+		}
+		if f.NotInForce != "" {
+			from, colour = from+" (not in force: "+f.NotInForce+")", yellow
 		}
 		b.row(f.Field.Field, f.Value, cell{from, colour})
 	}

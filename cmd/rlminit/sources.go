@@ -28,6 +28,8 @@ type sourcedField struct {
 	service.Field
 	Source *string `json:"source"`        // FILE:LINE, profile, or default; null: the files may not be read
 	Now    string  `json:"now,omitempty"` // what the file says by now, where that is something else
+
+	NotInForce string `json:"not_in_force,omitempty"` // why it has no effect in this place
 }
 
 // section is a part of a file that a definition is made of.
@@ -46,7 +48,7 @@ func sourced(d control.Definition, s control.Service) (fields []sourcedField, un
 	}
 	fields = make([]sourcedField, 0, len(d.Fields))
 	for _, f := range d.Fields {
-		field := sourcedField{Field: f}
+		field := sourcedField{Field: f, NotInForce: d.NotInForce[f.Field]}
 		if unknown == nil {
 			from := fromDefault
 			if f.Field == "profile" || f.Field == "port" || f.Field == "secrets_version" {
@@ -59,7 +61,7 @@ func sourced(d control.Definition, s control.Service) (fields []sourcedField, un
 				}
 			}
 			field.Source = &from
-			if value, there := now[f.Field]; there && value != f.Value && from != "profile" {
+			if value, there := now[f.Field]; there && value != f.Value && from != "profile" && !strings.Contains(f.Value, redact.Sign) { // a secret is not compared
 				field.Now = value
 			}
 		}
@@ -177,15 +179,8 @@ func comparable(d *service.Definition) map[string]string {
 	if d == nil {
 		return said
 	}
-	shown := new(*d)
-	shown.Command = redact.Command(shown.Command)
-	for _, f := range service.Flatten(shown) {
+	for _, f := range service.Flatten(d.Shown(redact.Set{})) {
 		said[f.Field] = f.Value
-	}
-	for name, v := range shown.Environment {
-		if v.File == "" && redact.Value(name, v.Text) != v.Text {
-			delete(said, "environment."+name)
-		}
 	}
 	return said
 }

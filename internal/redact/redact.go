@@ -21,15 +21,15 @@ const Sign = "***"
 // ends so.
 var (
 	parts = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "PRIVATE_KEY"}
-	ends  = []string{"_KEY"}
+	ends  = []string{"_KEY", "_PASS"}
 )
 
 // underscores is made once: a boot asks for thousands of names.
 var underscores = strings.NewReplacer("-", "_", ".", "_")
 
 // Name tells whether a variable of that name holds a secret: TOKEN, SECRET,
-// PASSWORD, PASSWD, PASSPHRASE or APIKEY is a part of it, or it ends in _KEY; in
-// upper or lower case, with - or . for _.
+// PASSWORD, PASSWD, PASSPHRASE or APIKEY is a part of it, or it ends in _KEY or _PASS;
+// in upper or lower case, with - or . for _.
 func Name(name string) bool {
 	upper := underscores.Replace(strings.ToUpper(name))
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(upper, part) }) ||
@@ -37,7 +37,8 @@ func Name(name string) bool {
 }
 
 // Value is the value of a variable as it may be shown: Sign for a secret, unless
-// it is empty, which is worth knowing; the password of a URL is taken out of it.
+// it is empty, which is worth knowing; the password of a URL is taken out of it, and
+// what is masked in lines by the set of patterns that is there by name.
 func Value(name, value string) string {
 	switch {
 	case value == "":
@@ -45,26 +46,7 @@ func Value(name, value string) string {
 	case Name(name):
 		return Sign
 	}
-	return withoutPassword(value)
-}
-
-// Map is an environment as it may be shown. The argument stays as it is.
-func Map(environment map[string]string) map[string]string {
-	shown := maps.Clone(environment)
-	for name, value := range shown {
-		shown[name] = Value(name, value)
-	}
-	return shown
-}
-
-// Environ is a list of NAME=value as it may be shown. The argument stays as it
-// is.
-func Environ(environ []string) []string {
-	shown := slices.Clone(environ)
-	for i, entry := range shown {
-		shown[i] = Assignment(entry)
-	}
-	return shown
+	return named.Text(withoutPassword(value))
 }
 
 // Assignment is NAME=value as it may be shown. Any other text is left alone.
@@ -98,6 +80,10 @@ func Command(argv []string) []string {
 	}
 	return shown
 }
+
+// Line is a line of output as it may be quoted to anybody who may look: what is masked in
+// lines by the set of patterns that is there by name, and every secret.
+func (s Set) Line(line string) string { return named.Text(s.Text(line)) }
 
 // named masks by the set of patterns that is there by name.
 var named = &Lines{secrets: true}
@@ -184,6 +170,40 @@ func Of(environ []string, marked ...string) Set {
 	return NewSet(marked...)
 }
 
+// Values are what NewSet makes the same set of.
+func (s Set) Values() []string { return s.values }
+
+// Command is an argv as it may be shown: what Command takes out, and every secret.
+func (s Set) Command(argv []string) []string {
+	shown := Command(argv)
+	for i, word := range shown {
+		shown[i] = s.Text(word)
+	}
+	return shown
+}
+
+// Value is the value of a variable as it may be shown: what Value takes out, and every
+// secret.
+func (s Set) Value(name, value string) string { return s.Text(Value(name, value)) }
+
+// Map is an environment as it may be shown. The argument stays as it is.
+func (s Set) Map(environment map[string]string) map[string]string {
+	shown := maps.Clone(environment)
+	for name, value := range shown {
+		shown[name] = s.Value(name, value)
+	}
+	return shown
+}
+
+// Environ is a list of NAME=value as it may be shown. The argument stays as it is.
+func (s Set) Environ(environ []string) []string {
+	shown := slices.Clone(environ)
+	for i, entry := range shown {
+		shown[i] = s.Text(Assignment(entry))
+	}
+	return shown
+}
+
 // Text is a text as it may be shown: with Sign in the place of every secret.
 func (s Set) Text(text string) string {
 	for _, v := range s.values {
@@ -257,6 +277,15 @@ func afterSequence(text string, i int) int {
 // Kept is a set that another one may take the place of while it is used. The zero value is
 // empty.
 type Kept struct{ atomic.Pointer[Set] }
+
+// Line is Set.Line of the newest.
+func (k *Kept) Line(line string) string {
+	s := k.Load()
+	if s == nil {
+		s = &Set{}
+	}
+	return s.Line(line)
+}
 
 // Text is Set.Text of the newest.
 func (k *Kept) Text(text string) string {

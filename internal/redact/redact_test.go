@@ -8,8 +8,8 @@ import (
 func TestNames(t *testing.T) {
 	for name, secret := range map[string]bool{
 		"TOKEN": true, "GITHUB_TOKEN": true, "github_token": true, "client-secret": true, "DB_PASSWORD": true, "PGPASSWORD": true,
-		"API_KEY": true, "api.key": true, "OPENAI_APIKEY": true, "SSH_PASSPHRASE": true, "SSH_PRIVATE_KEY_PEM": true,
-		"PORT": false, "KEYBOARD": false, "HOME": false, "MONKEY": false, "CREDENTIALS_DIRECTORY": false, "KEY_FILE": false, "": false,
+		"API_KEY": true, "api.key": true, "OPENAI_APIKEY": true, "SSH_PASSPHRASE": true, "SSH_PRIVATE_KEY_PEM": true, "DB_PASS": true, "db.pass": true,
+		"PORT": false, "KEYBOARD": false, "HOME": false, "MONKEY": false, "CREDENTIALS_DIRECTORY": false, "KEY_FILE": false, "PASS": false, "COMPASS": false, "PASSES": false, "": false,
 	} {
 		if Name(name) != secret {
 			t.Errorf("Name(%q) is %v", name, !secret)
@@ -26,6 +26,7 @@ func TestValues(t *testing.T) {
 		{"DATABASE_URL", "postgres://app:p@ss@db/x", "postgres://app:***@db/x"},
 		{"URL", "https://user@host/", "https://user@host/"},
 		{"URL", "http://host:80/a@b:c", "http://host:80/a@b:c"},
+		{"OPTIONS", "-v --password abc -H 'Authorization: Bearer abc'", "-v --password *** -H 'Authorization: Bearer ***'"},
 		{"TEXT", "a://b@ %zz", "a://b@ %zz"},
 	} {
 		if shown := Value(c.name, c.value); shown != c.shown {
@@ -37,10 +38,10 @@ func TestValues(t *testing.T) {
 func TestNothingIsChangedInPlace(t *testing.T) {
 	environment := map[string]string{"TOKEN": "abc"}
 	environ, argv := []string{"TOKEN=abc", "odd"}, []string{"x", "--token", "abc"}
-	if got := Map(environment)["TOKEN"]; got != Sign || environment["TOKEN"] != "abc" {
+	if got := NewSet("abcdef").Map(environment)["TOKEN"]; got != Sign || environment["TOKEN"] != "abc" {
 		t.Errorf("Map: %q, %v", got, environment)
 	}
-	if got := Environ(environ); !slices.Equal(got, []string{"TOKEN=***", "odd"}) || environ[0] != "TOKEN=abc" {
+	if got := NewSet("abcdef").Environ(environ); !slices.Equal(got, []string{"TOKEN=***", "odd"}) || environ[0] != "TOKEN=abc" {
 		t.Errorf("Environ: %q, %q", got, environ)
 	}
 	if got := Command(argv); got[2] != Sign || argv[2] != "abc" {
@@ -111,5 +112,25 @@ func TestCommandByTheListOfLines(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nnot %q", got, want)
+	}
+}
+
+// A secret by its value is masked wherever it stands, however it was named.
+func TestValuesOfASet(t *testing.T) {
+	s := NewSet("hunter22", "short")
+	if got := s.Command([]string{"x", "hunter22", "a=hunter22,short", "--token", "abc"}); !slices.Equal(got, []string{"x", "***", "a=***,short", "--token", "***"}) {
+		t.Errorf("Command: %q", got)
+	}
+	if got := s.Environ([]string{"A=hunter22", "TOKEN=abc"}); !slices.Equal(got, []string{"A=***", "TOKEN=***"}) {
+		t.Errorf("Environ: %q", got)
+	}
+	if got := s.Line("hunter22 password=abc"); got != "*** password=***" {
+		t.Errorf("Line: %q", got)
+	}
+	if got := new(Kept).Line("hunter22 password=abc"); got != "hunter22 password=***" {
+		t.Errorf("Line of none: %q", got)
+	}
+	if got := NewSet(s.Values()...).Value("A", "xhunter22x"); got != "x***x" {
+		t.Errorf("Value: %q", got)
 	}
 }

@@ -228,7 +228,7 @@ func letters(word string) (bits uint32) {
 }
 
 // needed are the letters of the words of which a secret's name has one.
-var needed = []uint32{letters("token"), letters("secret"), letters("passwd"), letters("passphrase"), letters("key"), letters("authorization")}
+var needed = []uint32{letters("token"), letters("secret"), letters("pass"), letters("key"), letters("authorization")}
 
 func secretName(name []byte) int {
 	var has uint32

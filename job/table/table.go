@@ -45,6 +45,7 @@ type Entry struct {
 	Ended      *time.Time      `json:"ended,omitempty"`
 	State      job.Status      `json:"state,omitempty"` // once it is over
 	Result     json.RawMessage `json:"result,omitempty"`
+	Record     uint64          `json:"record,omitempty"` // the number of that of its outcome
 	Wrote      json.RawMessage `json:"wrote,omitempty"`
 	RolledBack string          `json:"rolled_back,omitempty"` // by which job
 	In         places.Place    `json:"in,omitempty"`          // where its profile's directory is now; "": where it was
@@ -104,7 +105,7 @@ func (h *Table) Apply(r Record) {
 	case TypeCompleted, TypeFailed:
 		with(r, func(end *Ended) {
 			h.open(end.Job, func(e *Entry) {
-				e.State, e.Ended, e.Result, e.Wrote, e.Again = end.State, &r.At, end.Result, end.Wrote, nil
+				e.State, e.Ended, e.Result, e.Record, e.Wrote, e.Again = end.State, &r.At, end.Result, r.Seq, end.Wrote, nil
 				if in := h.Sessions[e.Session]; in != nil {
 					in.TookMS += end.TookMS
 				}

@@ -140,6 +140,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 	}
 	if t.output.There() {
 		t.output.begin(t.output.Streams)
+		r.toLog(t)
 	}
 	t.gone(r) // until its client is back
 	if !has {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -149,8 +150,9 @@ func isolationOf(q *control.RunJob) isolate.Level {
 
 // capabilities is what can be enforced here.
 func (l *place) capabilities() control.Capabilities {
-	limits := map[string]control.Enforced{}
+	limits, ofServices, leaves := map[string]control.Enforced{}, map[string]control.Enforced{}, cgroup.Find()
 	for _, name := range cgroup.Limits {
+		ofServices[name] = control.Enforced{Enforced: leaves.Enforces(name), Why: leaves.Why(name)}
 		limits[name] = control.Enforced{Enforced: notInForce(name) == "", Why: lesser(name)}
 	}
 	for _, name := range service.RlimitNames() {
@@ -162,14 +164,35 @@ func (l *place) capabilities() control.Capabilities {
 		why := able.Lack(level)
 		isolations[string(level)] = control.Enforced{Enforced: why == "", Why: why}
 	}
+	low, _ := l.host.Tags()
 	return control.Capabilities{
-		Tags:       l.host.Tags(),
+		Tags:       low != 0,
 		Isolations: isolations,
 		Limits:     limits,
-		Kernel:     able,
+
+		ServiceLimits: ofServices,
+
+		Guards: guardsHere(low != 0),
+		Kernel: able,
 
 		ProfileUsers: l.host.ProfileUsers(),
 	}
+}
+
+// guardsHere are the guards of jobs, and how far they are in force.
+func guardsHere(tagged bool) map[string]control.Enforced {
+	guards := map[string]control.Enforced{"zombies": {Enforced: true}}
+	if !tagged {
+		guards["zombies"] = control.Enforced{Enforced: true, Why: "zombies of the whole container count for each job: processes bear no tags here"}
+	}
+	for _, guard := range cgroup.Guards {
+		why := cgroup.Unguarded(guard, os.ReadFile)
+		guards[guard] = control.Enforced{Enforced: why == "", Why: why}
+	}
+	if guards["cpu_pressure"].Enforced {
+		guards["cpu_pressure"] = control.Enforced{Enforced: true, Why: "not while another job runs, or has run in the last minute: jobs.at_once bounds what jobs cause"}
+	}
+	return guards
 }
 
 // tried is what a job has asked for and does without.

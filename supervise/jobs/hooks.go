@@ -53,9 +53,9 @@ func (j hookJobs) Told(event uint64) (names []string) {
 }
 
 // Tell is hooks.Runner's.
-func (j hookJobs) Tell(hook *config.Hook, event uint64, line string) error {
+func (j hookJobs) Tell(hook *config.Hook, event uint64, about, line string) error {
 	t := newHook(hook, nil, line)
-	t.spec.Event, t.spec.Request.Detach = event, true
+	t.spec.Event, t.spec.About, t.spec.Request.Detach = event, about, true
 	if _, err := j.runner.submit(t); !errors.Is(err, errStopping) { // then nobody is told any more
 		return err
 	}

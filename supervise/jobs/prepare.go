@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"rlminit/cgroup"
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/durable"
@@ -153,9 +154,12 @@ func (r *Runner) prepare(t *task) {
 // process is asked for first, and the rest meanwhile.
 func (r *Runner) beginPreparing(t *task, seen func() *control.Telemetry, busy bool) <-chan *prepared {
 	request, argv, outputs := t.spec.Request, t.spec.Argv, r.outputs
+	tags := r.tasks.tagsOf(ownerOf(&request))
 	guarded := argv == nil && t.spec.Kind != kindHook // who tells of trouble is not kept out by it
 	piped, coming := openPipes(&t.spec, outputs), make(chan *prepared, 1)
-	go func() { coming <- r.place.preparation(&request, argv, seen, piped, guarded, busy) }()
+	go func() {
+		coming <- r.place.preparation(&request, argv, seen, piped, guarding{on: guarded, busy: busy, tags: tags})
+	}()
 	go piped()
 	go seen()
 	return coming
@@ -244,13 +248,47 @@ func (l *place) userOf(t *task) *rights.User {
 	return user
 }
 
+// guarding says how guards look at a job.
+type guarding struct {
+	on   bool
+	busy bool     // another job runs, or has just run
+	tags []uint32 // of the owner's jobs that run
+}
+
+// own is what guards look at of a job's owner.
+func (l *place) own(of Owner, tags []uint32, seen *control.Telemetry) telemetry.Own {
+	low, high := l.host.Tags()
+	tag := l.host.Tag(of)
+	own := telemetry.Own{Name: of.String(), Memory: func() (used, limit int64) {
+		use, _ := cgroup.Find().Tagged(tag)
+		return use.Memory, use.MemoryMax
+	}}
+	if of == (Owner{}) {
+		own.Name = "what belongs to no profile or service"
+	}
+	if low == 0 { // nobody can tell whose they are
+		own.Name, own.Zombies = "the container", func() int { return seen.Zombies }
+		return own
+	}
+	if tag != 0 {
+		tags = append(slices.Clone(tags), tag)
+	}
+	own.Zombies = func() int {
+		return telemetry.Zombies(func(groups []uint32) bool {
+			borne := slices.ContainsFunc(groups, func(g uint32) bool { return slices.Contains(tags, g) })
+			return borne || of == (Owner{}) && !slices.ContainsFunc(groups, func(g uint32) bool { return low <= g && g <= high })
+		})
+	}
+	return own
+}
+
 // preparation looks for directory and program, and at the guards. before is how the
 // container is doing, piped what the job is to write into.
-func (l *place) preparation(q *control.RunJob, argv []string, before func() *control.Telemetry, piped func() pipes, guarded, busy bool) *prepared {
+func (l *place) preparation(q *control.RunJob, argv []string, before func() *control.Telemetry, piped func() pipes, guard guarding) *prepared {
 	p := l.found(q, argv)
 	p.before = before()
-	if guarded {
-		p.refused = telemetry.Refusal(p.before, l.settings().Guards, busy)
+	if guard.on {
+		p.refused = telemetry.Refusal(p.before, l.settings().Guards, l.own(ownerOf(q), guard.tags, p.before), guard.busy)
 	}
 	p.pipes = piped()
 	if p.err != nil && p.problem == "" {

@@ -60,3 +60,49 @@ func TestSchedulesOfOneLeaveTurnsToOthers(t *testing.T) {
 		t.Error("another has no turn")
 	}
 }
+
+// However many jobs one party has, and however long they run: a neighbour's is taken, has its
+// turn at once, and from then on every other one.
+func TestAHogDelaysNobody(t *testing.T) {
+	for _, kind := range []string{"run", kindSchedule, kindHook} {
+		q := newQueue(func() Settings { return Settings{AtOnce: 8, PerProfile: 8, Queue: 64} })
+		q.open = true
+		of := func(name string) *task {
+			one := newTask("", kind, nil, control.RunJob{Command: []string{"true"}, Profile: name})
+			one.spec.About = name
+			return one
+		}
+		var running []*task
+		for n := 0; !q.lane(of("hog")).full(partyOf(of("hog"))); n++ {
+			if n > 1000 {
+				t.Fatalf("%s: the line has no end", kind)
+			}
+			q.enter(of("hog"))
+			for one := q.next(); one != nil; one = q.next() {
+				running = append(running, one)
+			}
+		}
+		for i := range 3 { // each of another neighbour
+			neighbour := of(string(rune('a' + i)))
+			if q.lane(neighbour).full(partyOf(neighbour)) {
+				t.Errorf("%s: neighbour %d is refused", kind, i)
+			}
+			q.enter(neighbour)
+			if i == 0 {
+				if one := q.next(); one != neighbour {
+					t.Fatalf("%s: the neighbour has no turn", kind)
+				}
+				q.giveBack(neighbour)
+			}
+		}
+		for i := range 2 { // what is given back goes round
+			q.giveBack(running[i])
+			if one := q.next(); one == nil || partyOf(one) == partyOf(of("hog")) {
+				t.Errorf("%s: turn %d goes to the hog again", kind, i)
+			}
+		}
+		if len(q.lanes[laneOf(of("x"))].parties) != 3 {
+			t.Errorf("%s: parties are kept that have nothing: %v", kind, q.lanes[laneOf(of("x"))].parties)
+		}
+	}
+}

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/supervise/api"
@@ -67,6 +66,9 @@ func (a requests) addSessions(server *api.Server) {
 	server.Handle("POST /v1/sessions/{id}/extend", api.MayCommand, api.WithBody(func(q *http.Request, body control.ExtendSession) (any, error) {
 		return sessions.extend(q.PathValue("id"), body)
 	}))
+	server.Handle("POST /v1/sessions/{id}/snapshot", api.MayCommand, func(*http.Request) (any, error) {
+		return nil, control.NotSupported("a session has no snapshots; rlminit file read copies a file of it, and rlminit profile export all of a profile")
+	})
 	server.Handle("DELETE /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) {
 		if err := sessions.end(q.PathValue("id"), "by rlminit session end"); err != nil {
 			return nil, err
@@ -96,7 +98,7 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	actor := api.Actor(q)
 	t := newTask("", "run", &actor, body)
 	if err != nil {
-		if !body.DryRun {
+		if concealed := a.runner.conceal(t); concealed == nil && !body.DryRun {
 			a.runner.loop.Ask(func() { err = a.runner.turnAway(t, err) })
 		}
 		return err
@@ -362,12 +364,12 @@ func (a requests) detach(t *task) {
 
 // dryRun says what would be run.
 func (a requests) dryRun(q *control.RunJob) *control.DryRun {
-	r, busy := a.runner, false
-	r.loop.Ask(func() { busy = r.queue.busy(nil) })
+	r, guard := a.runner, guarding{on: true}
+	r.loop.Ask(func() { guard.busy, guard.tags = r.queue.busy(nil), r.tasks.tagsOf(ownerOf(q)) })
 	before := r.place.seen()
 	go before()
 	coming := make(chan *prepared, 1)
-	go func() { coming <- r.place.preparation(q, nil, before, noPipes, true, busy) }()
+	go func() { coming <- r.place.preparation(q, nil, before, noPipes, guard) }()
 	p := &prepared{problem: silent}
 	select {
 	case p = <-coming:
@@ -375,16 +377,17 @@ func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	case <-time.After(prepareWithin):
 		go func() { (<-coming).close() }()
 	}
+	secrets := r.secretsOf(r.sessions.ownerOf(q), q)
 	d := &control.DryRun{
-		Command: redact.Command(q.Command), Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
-		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
+		Command: secrets.Command(q.Command), Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
+		Environment: secrets.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
 		Tried: tried(q), Telemetry: p.before,
 	}
 	if p.refused != "" {
 		d.Refused = &p.refused
 	}
-	if p.problem != "" {
-		d.Error = &p.problem
+	if why := secrets.Text(p.problem); why != "" {
+		d.Error = &why
 	}
 	r.loop.Ask(func() { d.Waiting = r.queue.waiting() })
 	return d

@@ -48,7 +48,7 @@ func (t *task) conclude(s job.State, after *control.Telemetry) *control.JobResul
 	if why == "" && s.Outcome == job.Interrupted {
 		why = "the container stopped"
 	}
-	if why != "" {
+	if why = t.spec.masks().Text(why); why != "" {
 		result.Error = &why
 	}
 	t.output.Into(result, t.spec.Request.MaxOutput)
@@ -73,7 +73,7 @@ func bare(r *control.JobResult) *control.JobResult {
 // describe is a job as people see it.
 func (t *task) describe() control.Job {
 	j := control.Job{
-		Job: t.spec.ID, State: string(t.state.Status()), Kind: t.spec.Kind, Command: shortened(t.spec.Request.Command), Actor: t.spec.Actor,
+		Job: t.spec.ID, State: string(t.state.Status()), Kind: t.spec.Kind, Command: t.spec.shown(), Actor: t.spec.Actor,
 		Submitted: t.spec.Submitted.UTC(), TimeoutMS: t.spec.Request.TimeoutMS,
 		Profile: orNull(t.spec.Request.Profile), Service: orNull(t.spec.Request.Service), Session: orNull(t.spec.Request.Session),
 	}
@@ -108,11 +108,20 @@ func recall(e *table.Entry, outputs *output.Store) *task {
 		result.Job = e.Job
 	}
 	result.State = string(e.State)
+	result.Record = recordOf(e)
 	t.output.CloseFiles()
 	t.outcome.result, t.outcome.told, t.output.told = result, true, true
 	close(t.outcome.done)
 	close(t.output.begun)
 	return t
+}
+
+// recordOf is the number of the record of a job's outcome; nil: it is in no journal.
+func recordOf(e *table.Entry) *uint64 {
+	if e == nil || e.Record == 0 || strings.HasPrefix(e.Job, job.InMemory) {
+		return nil
+	}
+	return &e.Record
 }
 
 // submittedAs is a job as its record has it.
@@ -122,7 +131,7 @@ func submittedAs(e *table.Entry) *task {
 		Key: e.Key,
 	})
 	t.spec.Schedule, t.spec.Digest, t.spec.Redact = e.Schedule, e.Digest, e.Redact
-	t.spec.Hook, t.spec.Event = e.Hook, e.Event
+	t.spec.Hook, t.spec.Event, t.spec.Shown = e.Hook, e.Event, e.Command
 	t.spec.Submitted, t.spec.Occurs, t.spec.Attempt = e.At, e.Occurs, e.Attempt
 	return t
 }
@@ -135,10 +144,10 @@ func orNull(s string) *string {
 }
 
 // shortened is a command as it is recorded and listed: without secrets.
-func shortened(argv []string) []string {
+func shortened(secrets redact.Set, argv []string) []string {
 	const most = 1024
 	short, size := []string{}, 0
-	for _, arg := range redact.Command(argv) {
+	for _, arg := range secrets.Command(argv) {
 		if size += len(arg); size > most || len(short) == 64 {
 			return append(short, "…")
 		}

@@ -9,6 +9,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/inbox"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/rights"
@@ -42,6 +43,14 @@ type Host interface {
 	Limits(of Owner) (service.Limits, error)
 	// Redact are the patterns that are masked in what theirs write.
 	Redact(of Owner) []string
+	// Secrets are the values that are masked in what is shown of theirs.
+	Secrets(of Owner) redact.Set
+	// LogOf are the pipes of a service's log, stdout's and stderr's, as long as done was not
+	// called.
+	LogOf(service string) (pipes [2]int, done func(), err error)
+	// Remember keeps a value for a successor, which Recall gives; none: it is forgotten.
+	Remember(key string, value []byte) error
+	Recall(key string) []byte
 	// Walls are those of a job, with a directory beside the profile's that is its own,
 	// "" for none.
 	Walls(of Owner, isolation service.Isolation, env []string, own string) (walls.Walls, error)
@@ -49,8 +58,10 @@ type Host interface {
 	User(of Owner) (own uint32, user *rights.User)
 	// ProfileUsers tells whether profiles can have users of their own here.
 	ProfileUsers() control.Enforced
-	// Tags tells whether processes bear tags here.
-	Tags() bool
+	// Tags are those that processes bear here, from low to high; 0: they bear none.
+	Tags() (low, high uint32)
+	// Tag is that of an owner's service; 0: it has none.
+	Tag(of Owner) uint32
 	// Volume is where the volume lies, and why nothing can be recorded there; "": it can.
 	Volume() (dir, lacks string)
 }

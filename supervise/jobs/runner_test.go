@@ -14,6 +14,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/rights"
@@ -34,6 +35,7 @@ type tier1 struct {
 	services map[string]bool
 	hang     chan struct{} // Environment waits for it; nil: it does not
 	dir      string        // the volume; "": it is not ours
+	secrets  []string      // of each owner
 }
 
 func (h *tier1) Begin(string) (uint64, uint32, error) {
@@ -100,7 +102,17 @@ func (h *tier1) User(Owner) (uint32, *rights.User) { return 0, nil }
 
 func (h *tier1) Redact(Owner) []string { return nil }
 
-func (h *tier1) Tags() bool { return false }
+func (h *tier1) LogOf(string) (pipes [2]int, done func(), err error) {
+	return pipes, nil, errors.New("there is none here")
+}
+
+func (h *tier1) Remember(string, []byte) error { return nil }
+func (h *tier1) Recall(string) []byte          { return nil }
+
+func (h *tier1) Secrets(Owner) redact.Set { return redact.NewSet(h.secrets...) }
+
+func (h *tier1) Tags() (low, high uint32) { return 0, 0 }
+func (h *tier1) Tag(Owner) uint32         { return 0 }
 
 func (h *tier1) Volume() (dir, lacks string) {
 	h.mu.Lock()

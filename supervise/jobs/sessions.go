@@ -279,25 +279,21 @@ func (ss *sessions) dir(id string) (dir, problem string) {
 	return s.dir, ""
 }
 
-// redacted are the patterns that are masked in what a job writes: those of whose it is. What
-// rlminit itself runs tells of no secret, and is read by itself.
-func (ss *sessions) redacted(t *task) []string {
-	of := ownerOf(&t.spec.Request)
-	if id := t.spec.Request.Session; id != "" && of == (Owner{}) {
-		found := make(chan Owner, 1)
-		ss.runner.loop.Do(func() {
-			if s := ss.open[id]; s != nil {
-				found <- s.of
-				return
-			}
-			found <- of // it will be refused
-		})
-		of = <-found
+// ownerOf is whose a job is: of one in a session, the session's owner.
+func (ss *sessions) ownerOf(q *control.RunJob) Owner {
+	of := ownerOf(q)
+	if q.Session == "" || of != (Owner{}) {
+		return of
 	}
-	if of == (Owner{}) || t.spec.Argv != nil {
-		return nil
-	}
-	return ss.runner.host.Redact(of)
+	found := make(chan Owner, 1)
+	ss.runner.loop.Do(func() {
+		if s := ss.open[q.Session]; s != nil {
+			found <- s.of
+			return
+		}
+		found <- of // it will be refused
+	})
+	return <-found
 }
 
 // admit refuses a job that its session has no room for.

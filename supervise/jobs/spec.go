@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job/table"
 	"rlminit/wire"
 )
@@ -21,13 +22,16 @@ type spec struct {
 	Request   control.RunJob `json:"request"`
 	Argv      []string       `json:"argv,omitempty"` // what is executed, in place of the request's command; nil: that
 	Submitted time.Time      `json:"submitted"`
-	Stdin     bool           `json:"stdin"`            // goes along with it
-	Redact    []string       `json:"redact,omitempty"` // patterns that are masked in what it writes
+	Stdin     bool           `json:"stdin"`             // goes along with it
+	Redact    []string       `json:"redact,omitempty"`  // patterns that are masked in what it writes
+	Shown     []string       `json:"shown,omitempty"`   // its command as others see it; nil: of an older version
+	Secrets   []string       `json:"secrets,omitempty"` // values that are masked in what is shown of it
 	Attempt   int            `json:"attempt,omitempty"`
 	Occurs    *time.Time     `json:"occurs,omitempty"`   // of a schedule: the time that it is for
 	Schedule  string         `json:"schedule,omitempty"` // the service that has it
 	Hook      string         `json:"hook,omitempty"`     // whose it is
 	Event     uint64         `json:"event,omitempty"`    // of a hook: the number of the record that it is told of
+	About     string         `json:"about,omitempty"`    // of a hook: the profile or service that the record is of
 
 	Again  json.RawMessage `json:"-"` // what it is run by once more, as it was recorded
 	Path   string          `json:"-"` // of a write
@@ -39,11 +43,22 @@ const mostSpec = 64 << 20
 
 func (s *spec) name() string { return namePrefix + s.ID }
 
+// shown is its command as it is recorded and listed.
+func (s *spec) shown() []string {
+	if s.Shown != nil {
+		return s.Shown
+	}
+	return shortened(s.masks(), s.Request.Command)
+}
+
+// masks takes its secrets out of what is shown.
+func (s *spec) masks() redact.Set { return redact.NewSet(s.Secrets...) }
+
 // submission is the record of a job that somebody wants run.
 func (s *spec) submission() table.Submitted {
 	q := &s.Request
 	record := table.Submitted{
-		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Service: q.Service, Session: q.Session,
+		Job: s.ID, Kind: s.Kind, Command: s.shown(), Profile: q.Profile, Service: q.Service, Session: q.Session,
 		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path, Digest: s.Digest, Hook: s.Hook, Event: s.Event,
 	}
 	if q.Key != "" && record.Digest == "" { // of the whole command: Command is shortened, and without secrets

@@ -48,9 +48,6 @@ func check(q *control.RunJob) error {
 	if q.Isolation != "" && q.Isolation != "none" && q.Isolation != "profile" && q.Isolation != "strict" {
 		return control.BadRequest("there is no isolation %q; write none, profile or strict", q.Isolation)
 	}
-	if q.Retry && !slices.Equal(redact.Command(q.Command), q.Command) {
-		return control.BadRequest("an argument is a secret, and a job with retry has its command on the volume; give it a file")
-	}
 	size := 0
 	for _, arg := range q.Command {
 		if strings.ContainsRune(arg, 0) {
@@ -61,9 +58,6 @@ func check(q *control.RunJob) error {
 	for name, value := range q.Environment {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) || !utf8.ValidString(name) {
 			return control.BadRequest("%q cannot be a variable: a name has no = and no NUL, a value no NUL", name)
-		}
-		if q.Retry && redact.Name(name) {
-			return control.BadRequest("%s is a secret, and a job with retry has its environment on the volume; give it a file", name)
 		}
 		size += len(name) + len(value) + 2
 	}
@@ -91,7 +85,10 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		}
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
-	t.spec.Redact = r.sessions.redacted(t)
+	if err := r.conceal(t); err != nil {
+		t.held.closeStdin()
+		return nil, err
+	}
 	var past *table.Entry
 	var outputs *output.Store
 	kept := make(chan *task, 1)
@@ -116,6 +113,48 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		return nil, control.Failed("%s", *taken.outcome.result.Error)
 	}
 	return taken, nil
+}
+
+// secretsOf are the values that are masked in what is shown of a job.
+func (r *Runner) secretsOf(of Owner, q *control.RunJob) redact.Set {
+	var environ []string
+	for name, value := range q.Environment {
+		environ = append(environ, name+"="+value)
+	}
+	var own redact.Set
+	if of != (Owner{}) {
+		own = r.host.Secrets(of)
+	}
+	return redact.Of(environ, own.Values()...)
+}
+
+// conceal notes what is masked in a job's output, and how its command is shown to others,
+// in records, lists and logs. It refuses one with retry that would have a secret on the
+// volume. What rlminit itself runs tells of no secret, and is read by itself.
+func (r *Runner) conceal(t *task) error {
+	q := &t.spec.Request
+	if t.spec.Argv != nil {
+		t.spec.Shown = shortened(redact.Set{}, q.Command)
+		return nil
+	}
+	of := r.sessions.ownerOf(q)
+	if of != (Owner{}) {
+		t.spec.Redact = r.host.Redact(of)
+	}
+	secrets := r.secretsOf(of, q)
+	t.spec.Shown, t.spec.Secrets = shortened(secrets, q.Command), secrets.Values()
+	if !q.Retry {
+		return nil
+	}
+	if !slices.Equal(secrets.Command(q.Command), q.Command) {
+		return control.BadRequest("an argument is a secret, and a job with retry has its command on the volume; give it a file")
+	}
+	for name, value := range q.Environment {
+		if redact.Name(name) || secrets.Value(name, value) != value {
+			return control.BadRequest("%s is a secret, and a job with retry has its environment on the volume; give it a file", name)
+		}
+	}
+	return nil
 }
 
 // sameKey finds the job that has a job's key, which is the same one, asked for once more:
@@ -170,8 +209,8 @@ func (r *Runner) enlist(t *task) error {
 	switch {
 	case r.stopping:
 		return errStopping
-	case r.queue.lane(t).full(ownerOf(&t.spec.Request)):
-		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.lane(t).bounds().Queue).Retry()
+	case r.queue.lane(t).full(partyOf(t)):
+		return control.Refused("%d jobs wait already, which is what the queue holds of one profile or service, or in all; wait for some, or cancel them", len(r.queue.lane(t).line)+r.queue.lane(t).coming).Retry()
 	}
 	err := r.doors.vacant(t.spec.Request.Profile)
 	if err != nil {
@@ -225,7 +264,7 @@ func (r *Runner) turnAway(t *task, why error) error {
 
 // submitted has a job recorded, before anything else is done with it.
 func (r *Runner) submitted(t *task) {
-	r.queue.lane(t).coming++
+	r.queue.come(t)
 	record := t.spec.submission()
 	t.gone(r)
 	seen := r.place.seen()
@@ -238,7 +277,7 @@ func (r *Runner) submitted(t *task) {
 		failure := t.journal.Append(table.TypeSubmitted, record)
 		before := seen()
 		r.loop.Do(func() {
-			r.queue.lane(t).coming--
+			r.queue.came(t)
 			t.prep.before = before
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"rlminit/control"
-	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/supervise/jobs/hooks"
 )
@@ -54,7 +53,7 @@ func (y *Tally) count(kind string, state job.Status) {
 
 // say writes a line, once a minute for each cause.
 func (y *Tally) say(t *task, now time.Time) {
-	what, why := strings.Join(redact.Command(t.spec.Request.Command), " "), t.whyFailed()
+	what, why := strings.Join(t.spec.shown(), " "), t.whyFailed()
 	switch {
 	case t.spec.Hook != "":
 		what = t.spec.Hook + ": " + what

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/table"
 	"rlminit/rights"
@@ -32,6 +33,7 @@ type task struct {
 	prep      preparing
 	run       run
 	output    written
+	logged    <-chan struct{} // closed when all that it has written is in its service's log; nil: that is not done
 	why       reasons
 	outcome   outcome
 	accepted  func() // told when it is recorded, or cannot be; nil: nobody is
@@ -77,16 +79,18 @@ type run struct {
 const withstood = 500 * time.Millisecond
 
 // survey notes what has withstood: it is killed with the job, and gone when that is told.
-func (r *run) survey() {
+func (r *run) survey(masks redact.Set) {
 	if r.ended == 0 {
-		r.tree = telemetry.Bearers(r.tag)
+		r.tree = telemetry.Bearers(r.tag, masks)
 	}
 }
 
+func (t *task) survey() { t.run.survey(t.spec.masks()) }
+
 // leave notes how many processes a job has left, and which.
-func (r *run) leave(count int) {
+func (r *run) leave(count int, masks redact.Set) {
 	r.count, r.left = count, nil
-	for _, of := range append(r.tree, telemetry.Bearers(r.tag)...) { // what is ending now has no command any more
+	for _, of := range append(r.tree, telemetry.Bearers(r.tag, masks)...) { // what is ending now has no command any more
 		known := slices.ContainsFunc(r.left, func(l control.LeftBehind) bool { return l.PID == of.PID })
 		if len(r.left) < telemetry.Most && !known && of.PID != r.pid {
 			r.left = append(r.left, of)
@@ -177,6 +181,7 @@ func (r *Runner) spawn(t *task) {
 		r.tasks.spawned(t, id, tag)
 	}
 	t.output.begin(p.streams)
+	r.toLog(t)
 	if err != nil {
 		wire.CloseAll(p.ends[:])
 		t.why.problem, t.why.code = err.Error(), exitFailed
@@ -184,7 +189,7 @@ func (r *Runner) spawn(t *task) {
 		return
 	}
 	t.run.begun = int64(wire.SinceBoot())
-	t.run.late = time.AfterFunc(time.Duration(t.spec.Request.TimeoutMS)*time.Millisecond+withstood, func() { r.loop.Do(t.run.survey) })
+	t.run.late = time.AfterFunc(time.Duration(t.spec.Request.TimeoutMS)*time.Millisecond+withstood, func() { r.loop.Do(t.survey) })
 	t.hold(r)
 	fds, targets := slices.Clone(p.ends[:]), []int32{1, 2}
 	after := slices.Clone(fds)
@@ -250,7 +255,7 @@ func (r *Runner) exited(t *task, e wire.Exit) {
 	kind := job.Exited
 	if e.Leftovers > 0 {
 		kind = job.LeftSome
-		t.run.leave(int(e.Leftovers))
+		t.run.leave(int(e.Leftovers), t.spec.masks())
 	}
 	r.step(t, job.Event{Kind: kind, Exit: exit})
 }
@@ -261,7 +266,7 @@ const patience = 3 * time.Second
 // end has tier 1 end all of a job.
 func (r *Runner) end(t *task) {
 	if t.run.ended == 0 {
-		time.AfterFunc(withstood, func() { r.loop.Do(t.run.survey) })
+		time.AfterFunc(withstood, func() { r.loop.Do(t.survey) })
 	}
 	r.host.Send(&wire.Deadline{ID: t.run.id}, nil, nil)
 	if t.state.Stage == job.Sweeping {
@@ -279,11 +284,18 @@ func (r *Runner) end(t *task) {
 // record makes the result and has it recorded.
 func (r *Runner) record(t *task) {
 	t.output.begin(output.Streams{})
-	streams, state := t.output.Streams, t.state
+	streams, state, logged := t.output.Streams, t.state, t.logged
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
-		if t.outcome.result == nil {
+		first := t.outcome.result == nil
+		if first {
 			streams.Finish()
+			if logged != nil {
+				select {
+				case <-logged:
+				case <-time.After(logWithin):
+				}
+			}
 			t.outcome.result = t.conclude(state, r.place.look())
 		}
 		if again {
@@ -291,6 +303,9 @@ func (r *Runner) record(t *task) {
 			return
 		}
 		failure := t.keep(state)
+		if first && failure == nil { // else somebody may read it already
+			t.outcome.result.Record = recordOf(over(t.journal, t.spec.ID))
+		}
 		r.loop.Do(func() {
 			if failure == nil || t.lost(r.journal.Load()) { // who has the volume now has recorded it as interrupted
 				r.step(t, job.Event{Kind: job.Recorded})
@@ -340,6 +355,9 @@ func (t *task) publish() {
 // letGo gives back all that a job has had.
 func (t *task) letGo(r *Runner) {
 	fds := append(t.output.Close(), t.held.take()...)
+	if t.logged != nil {
+		_ = r.host.Remember(copiedKey(t.spec.ID), nil) // it only takes room
+	}
 	t.prep.drop()
 	if t.run.late != nil {
 		t.run.late.Stop()

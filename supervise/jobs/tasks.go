@@ -58,3 +58,13 @@ func sortedTasks(all []*task) []*task {
 	slices.SortFunc(all, func(a, b *task) int { return job.Compare(a.spec.ID, b.spec.ID) })
 	return all
 }
+
+// tagsOf are the tags of an owner's jobs that run.
+func (ts *tasks) tagsOf(of Owner) (tags []uint32) {
+	for _, t := range ts.byID {
+		if t.run.tag != 0 && ownerOf(&t.spec.Request) == of {
+			tags = append(tags, t.run.tag)
+		}
+	}
+	return tags
+}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/journal"
 	"rlminit/logs"
@@ -178,6 +181,40 @@ type Logged struct {
 	*Loop
 }
 
+// Pipes are those of a service's log, stdout's and stderr's, which is opened where it is not;
+// done gives them back.
+func (l *Loop) Pipes(service string) (pipes [2]int, done func(), err error) {
+	pipes = [2]int{-1, -1}
+	l.ask(func() {
+		u := l.fleet.units[service]
+		if u == nil {
+			err = control.NewProblem(control.KindNoSuchName, "there is no service "+service+" any more")
+			return
+		}
+		if err = l.logging.openLog(u, l.tier1.Hold); err != nil {
+			return
+		}
+		for i, fd := range []int{u.output.slot.Stdout(), u.output.slot.Stderr()} {
+			if pipes[i], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+				return
+			}
+		}
+	})
+	done = func() {
+		wire.CloseAll(slices.DeleteFunc(pipes[:], func(fd int) bool { return fd < 0 }))
+		l.do(func() {
+			if u := l.fleet.units[service]; u != nil && u.rests() {
+				l.logging.rest(u)
+			}
+		})
+	}
+	if err != nil {
+		done()
+		return pipes, nil, err
+	}
+	return pipes, done, nil
+}
+
 // Unsent is where logs cannot be sent on to now, a sentence each.
 func (l *Loop) Unsent() (all []string) {
 	if l.logging.forward == nil {
@@ -295,7 +332,7 @@ func (l *logging) marked(u *unit, run uint64) func(last string) {
 		late.Stop()
 		l.loop.do(func() {
 			l.tell(core.Marked, u, run, "")
-			l.tell(core.Heard, u, run, u.process.secrets.Text(last))
+			l.tell(core.Heard, u, run, u.process.secrets.Line(last))
 		})
 	}
 }
@@ -316,7 +353,7 @@ func (l *logging) quote(u *unit) {
 		l.loop.do(func() {
 			u.output.lines = lines
 			for i, line := range lines {
-				lines[i] = u.process.secrets.Text(line)
+				lines[i] = u.process.secrets.Line(line)
 			}
 			l.records.publishStatus(u)
 			if u.rests() {

@@ -188,7 +188,7 @@ func (l *Loop) Notified(in core.Input) {
 		u := l.fleet.byNode[in.Node]
 		for i, e := range in.Events {
 			if e.Kind == machine.StatusText && u != nil {
-				in.Events[i].Reason = u.process.secrets.Text(masks(u).Text(e.Reason))
+				in.Events[i].Reason = u.process.secrets.Line(masks(u).Text(e.Reason))
 			}
 		}
 		l.apply(in)

@@ -148,7 +148,7 @@ func recorded(by control.Actor) *profiles.Actor {
 }
 
 func (r *Profiles) describe(p profiles.Profile) control.Profile {
-	view := control.Profile{Name: p.Name, Kind: config.KindCalled(p.Kind()), Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
+	view := control.Profile{Name: p.Name, Kind: config.KindCalled(p.Kind()), Dir: p.Dir, Service: p.Service(), Environment: r.environment(p)}
 	if p.Port != 0 {
 		view.Port = &p.Port
 	}
@@ -156,6 +156,20 @@ func (r *Profiles) describe(p profiles.Profile) control.Profile {
 		view.Desired, view.State, view.Reason, view.UID, view.Outdated = st.Desired, st.State, st.Reason, st.UID, st.Outdated
 	}
 	return view
+}
+
+// environment are a profile's own variables as they may be shown.
+func (r *Profiles) environment(p profiles.Profile) map[string]string {
+	own := p.Environment()
+	var stored map[string]string
+	if store, err := r.store(); err == nil && len(own) > 0 {
+		stored, _ = store.Secrets.Of(p.Name) // those that can be read
+	}
+	list := make([]string, 0, len(own))
+	for name, value := range own {
+		list = append(list, name+"="+value)
+	}
+	return redact.Of(list, slices.Collect(maps.Values(stored))...).Map(own)
 }
 
 // List is every profile.

@@ -78,7 +78,7 @@ func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
 	r.journal.View(func(f *apply.Fold) {
 		i := slices.IndexFunc(f.Revisions, func(k apply.Known) bool { return k.Begun.Request == request })
 		if ok = i >= 0; ok {
-			answer = r.describe(f.Revisions[i], version)
+			answer = r.describe(f, f.Revisions[i], version)
 		}
 	})
 	return answer, ok
@@ -246,15 +246,13 @@ func unsealed(c plan.Change, salt string, values map[string]string, before *Cont
 		}
 		known[s.Place] = value
 	}
-	t := c.After.Definition
-	secrets := plan.Unseal(t, known)
+	t, secrets, err := plan.Unseal(c.After.Definition, known)
+	if err != nil {
+		return nil, control.NewProblem(control.KindNotApproved, fmt.Sprintf("%s: %v", c.Name, err))
+	}
 	text, err := plan.Text(t)
 	if err != nil {
 		return nil, err
-	}
-	// The tree is the plan's: what was put in is taken out again.
-	for at := range known {
-		plan.Reseal(t, at)
 	}
 	return &Content{Text: text, State: c.After.State, Secrets: secrets}, nil
 }

@@ -157,6 +157,8 @@ type Archive interface {
 	Save(number int, data []byte) error
 	Load(number int) ([]byte, error)
 	Room() error // why nothing can be written
+	// Path is where what is kept of a revision lies; "": it is kept no longer.
+	Path(number, last int) string
 
 	// SavePlan keeps what there is of a plan that waits for approval, LoadPlans reads
 	// all, or those of some hashes, and RemovePlan forgets one, which need not be there.

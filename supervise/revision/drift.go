@@ -56,7 +56,7 @@ func (r *Revisions) Drift() (control.Drift, error) {
 			is[name] = present(f, want.salt)
 		}
 		if want.profile != nil {
-			was[name] = *want.profile
+			was[name] = want.profile.Resealed(want.salt)
 		}
 		for _, c := range plan.Compare(is, was, nil, func(string) bool { return true }) {
 			d.Changes = append(d.Changes, drifts(c, want.revision))

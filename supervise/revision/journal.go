@@ -139,6 +139,14 @@ func (f Files) Save(number int, data []byte) error {
 	return nil
 }
 
+// Path is Archive's.
+func (f Files) Path(number, last int) string {
+	if number <= last-kept {
+		return ""
+	}
+	return f.Home.Path(archived(number))
+}
+
 // roomFor is what Room asks for, in bytes: about what a step writes.
 const roomFor = 64 << 10
 

@@ -110,7 +110,7 @@ func (r *Revisions) List() []control.Revision {
 	list := []control.Revision{}
 	r.journal.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
-			list = append(list, r.describe(k, version))
+			list = append(list, r.describe(f, k, version))
 		}
 	})
 	return list
@@ -123,7 +123,7 @@ func (r *Revisions) Get(ctx context.Context, number int, after uint64) (control.
 		var found *control.Revision
 		r.journal.View(func(f *apply.Fold) {
 			if k := f.Find(number); k != nil {
-				d := r.describe(*k, version)
+				d := r.describe(f, *k, version)
 				found = &d
 			}
 		})
@@ -142,12 +142,12 @@ func (r *Revisions) Get(ctx context.Context, number int, after uint64) (control.
 }
 
 // describe is a revision as it is shown.
-func (r *Revisions) describe(k apply.Known, version uint64) control.Revision {
+func (r *Revisions) describe(f *apply.Fold, k apply.Known, version uint64) control.Revision {
 	at, _ := time.Parse(time.RFC3339Nano, k.At)
 	v := control.Revision{
 		Revision: k.Begun.Revision, State: stateOf(k.State), At: at, UID: k.Begun.UID, By: k.Begun.By, Source: k.Begun.Source,
 		Hash: k.Begun.Hash, Rollback: k.Begun.Rollback, Cause: string(k.State.Turned), Reason: k.State.Reason,
-		ExitCode: exitOf(k.State), Version: version, Left: k.Begun.Left, Steps: []control.RevisionStep{},
+		ExitCode: exitOf(k.State), StatePath: r.archive.Path(k.Begun.Revision, f.Last()), Version: version, Left: k.Begun.Left, Steps: []control.RevisionStep{},
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, k.Ended); err == nil {
 		v.Ended = &ended

@@ -302,6 +302,8 @@ func (l *life) Load(number int) ([]byte, error) {
 	return data, nil
 }
 
+func (l *life) Path(number, _ int) string { return archived(number) }
+
 func (l *life) SavePlan(hash string, data []byte) error {
 	defer l.enter()()
 	l.plans[hash] = data

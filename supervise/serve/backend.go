@@ -61,6 +61,8 @@ type Given struct {
 // Logs are what services write.
 type Logs interface {
 	Read(ctx context.Context, w io.Writer, query logs.Query) error
+	// Pipes are those of a service's log, which is opened; done gives them back.
+	Pipes(service string) (pipes [2]int, done func(), err error)
 	Unsent() []string // where it cannot be sent on to now, a sentence each
 }
 

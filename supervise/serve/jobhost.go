@@ -9,6 +9,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/service"
@@ -25,6 +26,7 @@ import (
 type JobHost struct {
 	*Directory
 	runner *jobs.Runner // nil: there are no jobs, in a simulation
+	memory hooks.Memory // what a successor finds; nil: nothing
 }
 
 // Employ makes the runner of jobs.
@@ -40,6 +42,7 @@ func (h *JobHost) Employ() *jobs.Runner {
 // TellHooks makes those that are told what happens. publish shows readers of events what no
 // journal has; memory is what a successor finds.
 func (h *JobHost) TellHooks(publish func(control.Event) control.Event, memory hooks.Memory) *hooks.Hooks {
+	h.memory = memory
 	all := jobs.HooksOf(hooks.Given{
 		List:     func() []config.Hook { return h.Settings.Current().Hooks },
 		Services: h.used, Publish: publish, Memory: memory,
@@ -234,6 +237,31 @@ func (h *JobHost) Redact(of jobs.Owner) []string {
 	return nil
 }
 
+func (h *JobHost) LogOf(service string) (pipes [2]int, done func(), err error) {
+	return h.Log.Pipes(service)
+}
+
+func (h *JobHost) Remember(key string, value []byte) error {
+	if h.memory == nil {
+		return nil
+	}
+	return h.memory.Put(key, value)
+}
+
+func (h *JobHost) Recall(key string) []byte {
+	if h.memory == nil {
+		return nil
+	}
+	return h.memory.Get(key)
+}
+
+func (h *JobHost) Secrets(of jobs.Owner) (none redact.Set) {
+	if u, err := h.unit(of); err == nil && u != nil {
+		return h.secretsOf(u)
+	}
+	return none
+}
+
 func (h *JobHost) Deadline(of jobs.Owner) (at int64, err error) {
 	u, err := h.unit(of)
 	if err != nil || u == nil || !u.policy().Deadline {
@@ -254,10 +282,7 @@ func (h *JobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 		limits = u.Definition.Limits
 	}
 	limits = limits.Or(h.Settings.Current().Jobs.Limits)
-	// What is not in force for the gateway is not for its jobs either.
-	if !h.Leaves.Enforces("memory") {
-		limits.Memory = 0
-	}
+	// Without a cgroup memory holds for each process by itself, and the others not at all.
 	if !h.Leaves.Enforces("pids") {
 		limits.Pids = 0
 	}
@@ -295,7 +320,19 @@ func (h *JobHost) ProfileUsers() control.Enforced {
 	return control.Enforced{Enforced: of.Low != 0, Why: of.Why}
 }
 
-func (h *JobHost) Tags() bool { return h.Tagged }
+func (h *JobHost) Tags() (low, high uint32) {
+	if !h.Tagged {
+		return 0, 0
+	}
+	return h.Policy.TagLow, h.Policy.TagHigh
+}
+
+func (h *JobHost) Tag(of jobs.Owner) uint32 {
+	if u, err := h.unit(of); err == nil && u != nil {
+		return u.Tag
+	}
+	return 0
+}
 
 func (h *JobHost) Volume() (dir, lacks string) {
 	switch {

@@ -27,6 +27,16 @@ func (s *Backend) Redacted(w io.Writer, name string, strict bool) (io.Writer, er
 	return r, nil
 }
 
+// secretsOf are the values that what is shown of a service may have in it: those of its run,
+// and those that the next one would be given.
+func (d *Directory) secretsOf(u *View) redact.Set {
+	given := d.Users.Secrets(u.Definition)
+	if running := u.Secrets.Load(); running != nil {
+		return redact.NewSet(append(given.Values(), running.Values()...)...)
+	}
+	return given
+}
+
 // redacting takes secrets out of what is written to it, which are whole lines.
 type redacting struct {
 	out     io.Writer

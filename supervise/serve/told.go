@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"rlminit/control"
-	"rlminit/internal/redact"
 	"rlminit/isolate"
 	"rlminit/journal"
 	"rlminit/metrics"
@@ -125,7 +124,8 @@ func (s *Backend) describe(name string) (answer control.Definition, err error) {
 	d := u.Definition
 	answer.Fault = u.Fault
 	answer.Service, answer.Profile, answer.Edges = d.Name, d.Profile, edges
-	answer.Fields = service.Flatten(withoutSecrets(d))
+	answer.Fields = service.Flatten(d.Shown(s.secretsOf(u)))
+	answer.NotInForce = s.notInForce(d.Limits)
 	answer.Files = []control.DefinitionFile{}
 	for _, o := range s.Settings.Origins(d) {
 		answer.Files = append(answer.Files, control.DefinitionFile{File: o.File, Sum: o.Sum, First: int(o.Lines.First), Last: int(o.Lines.Last)})
@@ -133,35 +133,20 @@ func (s *Backend) describe(name string) (answer control.Definition, err error) {
 	return answer, nil
 }
 
+// notInForce are the limits of a service that nothing holds it to here, by field, and why.
+func (s *Backend) notInForce(l service.Limits) map[string]string {
+	none := map[string]string{}
+	for limit, set := range map[string]bool{"memory": l.Memory > 0, "pids": l.Pids > 0, "cpu": l.CPU > 0} {
+		if why := s.Leaves.Why(limit); set && why != "" {
+			none["limits."+limit] = why
+		}
+	}
+	return none
+}
+
 // wakeAll wakes every profile at rest: what refers to what, only a compiled definition tells.
 func (s *Backend) wakeAll() {
 	s.Registry.AtRest.Wake(func(string, string) bool { return true })
-}
-
-// withoutSecrets is a definition as it may be shown: another one.
-func withoutSecrets(of *service.Definition) *service.Definition {
-	d := new(*of)
-	d.Command = redact.Command(d.Command)
-	shown := make(map[string]service.Value, len(d.Environment))
-	for name, v := range d.Environment {
-		if v.File == "" {
-			v.Text = redact.Value(name, v.Text)
-		}
-		shown[name] = v
-	}
-	d.Environment = shown
-	hidden := func(p service.Probe) service.Probe {
-		p.Exec, p.HTTP = redact.Command(p.Exec), redact.Value("", p.HTTP)
-		return p
-	}
-	if d.Ready != nil {
-		d.Ready = new(hidden(*d.Ready))
-	}
-	if d.Health != nil {
-		d.Health = new(*d.Health)
-		d.Health.Probe = hidden(d.Health.Probe)
-	}
-	return d
 }
 
 // dependencies is what each service comes after, by name.

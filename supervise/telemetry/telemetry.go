@@ -203,8 +203,9 @@ func processes() (all, zombies int) {
 // Most bounds what is told of what bears a tag.
 const Most = 100
 
-// Bearers are the processes that bear a tag; of 0 none.
-func Bearers(tag uint32) (found []control.LeftBehind) {
+// Bearers are the processes that bear a tag, with secrets masked in their commands; of tag 0
+// none.
+func Bearers(tag uint32, secrets redact.Set) (found []control.LeftBehind) {
 	list, _ := usage.Processes("/proc")
 	group := strconv.FormatUint(uint64(tag), 10)
 	for _, p := range list {
@@ -212,38 +213,73 @@ func Bearers(tag uint32) (found []control.LeftBehind) {
 			continue
 		}
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		argv := strings.Split(strings.TrimRight(string(line[:min(len(line), mostCommand)]), "\x00"), "\x00")
-		command := cmp.Or(strings.Join(redact.Command(argv), " "), "["+p.Name+"]") // as ps(1) has it
-		found = append(found, control.LeftBehind{PID: p.PID, Command: strings.ToValidUTF8(command, "\uFFFD")})
+		argv := strings.Split(strings.TrimRight(string(line[:min(len(line), mostRead)]), "\x00"), "\x00")
+		command := cmp.Or(strings.Join(secrets.Command(argv), " "), "["+p.Name+"]") // as ps(1) has it
+		command = strings.ToValidUTF8(command[:min(len(command), mostCommand)], "\uFFFD")
+		found = append(found, control.LeftBehind{PID: p.PID, Command: command})
 	}
 	return found
 }
 
-// mostCommand bounds the command of each, in bytes.
-const mostCommand = 200
+// Bounds of the command of each, in bytes: more is read, for what is cut off a secret would
+// leave the rest of it unmasked.
+const (
+	mostCommand = 200
+	mostRead    = 16 << 10
+)
 
-// hasCgroup tells whether what is read of the cgroup is the container's: the root
-// of all cgroups has no such file.
-var hasCgroup = sync.OnceValue(func() bool {
-	_, err := os.Stat("/sys/fs/cgroup/cgroup.events")
-	return err == nil
-})
+// Zombies counts the processes that nobody has collected whose groups fit.
+func Zombies(fits func(groups []uint32) bool) (count int) {
+	list, _ := usage.Processes("/proc")
+	for _, p := range list {
+		if p.State != 'Z' || p.Parent == 1 {
+			continue
+		}
+		var groups []uint32
+		for _, text := range usage.Groups("/proc", p.PID) {
+			if n, err := strconv.ParseUint(string(text), 10, 32); err == nil {
+				groups = append(groups, uint32(n))
+			}
+		}
+		if fits(groups) {
+			count++
+		}
+	}
+	return count
+}
 
-// Refusal is which guard refuses a job now, with its figure; "": none.
+// Own is what a job's owner has, its profile or service; of a job of nobody, what bears no
+// tag.
+type Own struct {
+	Name    string
+	Zombies func() int // asked for if the container has more than the guard allows
+	Memory  func() (used, limit int64)
+}
+
+// Refusal is which guard refuses a job now, with its figure; "": none. One owner's zombies and
+// memory keep nobody else's job out.
 //
 // CPU pressure that our own jobs cause (busy) is not for the guard, as the queue
 // bounds that, nor that of a whole machine: others make it.
-func Refusal(t *control.Telemetry, most config.Guards, busy bool) string {
+func Refusal(t *control.Telemetry, most config.Guards, own Own, busy bool) string {
 	above := func(share *float64, bound int) bool { return share != nil && *share > float64(bound) }
+	used, limit := own.Memory()
+	processes, mostProcesses := cgroup.PIDs(os.ReadFile)
 	switch {
 	case above(t.MemoryPressure, most.MemoryPressure):
 		return fmt.Sprintf("memory pressure is %.1f %%, above %d %%; see telemetry_before, and jobs.guards", *t.MemoryPressure, most.MemoryPressure)
 	case t.MemoryLimit > 0 && 100*t.MemoryUsed > int64(most.Memory)*t.MemoryLimit:
 		return fmt.Sprintf("memory in use is %d of %d bytes, above %d %%; see jobs.guards", t.MemoryUsed, t.MemoryLimit, most.Memory)
-	case !busy && hasCgroup() && above(t.CPUPressure, most.CPUPressure):
+	case limit > 0 && 100*used > int64(most.Memory)*limit:
+		return fmt.Sprintf("%s uses %d of the %d bytes of memory that it may have, above %d %%; see jobs.guards", own.Name, used, limit, most.Memory)
+	case mostProcesses > 0 && 100*processes > int64(most.PIDs)*mostProcesses:
+		return fmt.Sprintf("there are %d processes and threads of the %d that the container may have, above %d %%; see jobs.guards", processes, mostProcesses, most.PIDs)
+	case !busy && cgroup.Unguarded("cpu_pressure", os.ReadFile) == "" && above(t.CPUPressure, most.CPUPressure):
 		return fmt.Sprintf("CPU pressure is %.1f %%, above %d %%; see telemetry_before, and jobs.guards", *t.CPUPressure, most.CPUPressure)
 	case t.Zombies > most.Zombies:
-		return fmt.Sprintf("there are %d zombies whose parents do not collect them, more than %d; see ps -eo pid,ppid,stat,args, and jobs.guards", t.Zombies, most.Zombies)
+		if count := own.Zombies(); count > most.Zombies {
+			return fmt.Sprintf("%s has %d zombies whose parents do not collect them, more than %d; see ps -eo pid,ppid,stat,args, and jobs.guards", own.Name, count, most.Zombies)
+		}
 	}
 	return ""
 }

@@ -113,6 +113,35 @@ services:
 	b.Must("job", "cancel", detached)
 }
 
+// ToolsGetWhatTheyExpect: a job's result has the number of its record, also when it is asked
+// for later, a revision the file that has what it changed, and what rlminit does not have is
+// answered with what to do instead.
+func ToolsGetWhatTheyExpect(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	got, _ := ran(b, "--profile", "alice", "--", "true")
+	var recorded control.Event
+	lines := strings.Split(strings.TrimSpace(b.Must("events", "--json", "--type", "job_completed")), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &recorded); err != nil {
+		t.Fatal(err)
+	}
+	if got.Record == nil || *got.Record != recorded.Seq {
+		t.Errorf("the result says %+v, the journal %d", got, recorded.Seq)
+	}
+	var later control.Job
+	if err := json.Unmarshal([]byte(b.Must("job", "show", got.Job, "--json")), &later); err != nil || later.Result == nil || later.Result.Record == nil || *later.Result.Record != recorded.Seq {
+		t.Errorf("later it is %v, %+v", err, later)
+	}
+	b.Must("profile", "create", "bob")
+	b.Must("profile", "set", "*", "COLOUR=green")
+	if r := revisions(b); len(r) != 1 || r[0].StatePath == "" || !strings.Contains(b.Shell(box.Root, "cat "+r[0].StatePath), `"revision":1`) {
+		t.Errorf("revisions: %+v", r)
+	}
+	if r := b.As(box.Service, "nasty", "requests", "/run/rlminit/control.sock", "-", "POST /v1/sessions/1/snapshot"); !strings.Contains(r.Out, "snapshot 409 ") {
+		t.Errorf("a snapshot is answered with %s", r)
+	}
+	b.Fails(2, "rlminit is a part of the image", "uninstall")
+}
+
 // GuardsAreSettable: a threshold that the configuration names is in force, is told with
 // its figure and its key, and a reload changes it.
 func GuardsAreSettable(t *testing.T, start New) {
@@ -122,14 +151,92 @@ jobs: {guards: {zombies: 0}}
 `)})
 	b.Await("litter", "running")
 	box.Eventually(b, long, "a job is refused", func() (bool, any) {
-		got, code := ran(b, "--", "true")
-		return code == 10 && got.State == "refused" && got.Refused != nil && strings.Contains(*got.Refused, "more than 0; see ps -eo pid,ppid,stat,args, and jobs.guards"), got
+		got, code := ran(b, "--profile", "litter", "--", "true")
+		return code == 10 && got.State == "refused" && got.Refused != nil && strings.Contains(*got.Refused, "has 1 zombies whose parents do not collect them, more than 0; see ps -eo pid,ppid,stat,args, and jobs.guards"), got
+	})
+	b.Must("profile", "create", "alice")
+	for _, of := range [][]string{{"--"}, {"--profile", "alice", "--"}} { // who have none
+		if got, code := ran(b, append(of, "true")...); code != 0 {
+			t.Errorf("%v: a job is refused for zombies of another: %+v", of, got)
+		}
+	}
+	b.Must("run", "--detach", "--profile", "alice", "--", "bash", "-c", "sleep 0.1 & exec sleep 300")
+	box.Eventually(b, long, "a zombie of another job of its own", func() (bool, any) {
+		got, code := ran(b, "--profile", "alice", "--", "true")
+		return code == 10, got
 	})
 	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
 	b.Write(box.Root, path, Config("jobs: {guards: {zombies: 5}}\n"))
 	b.Must("reload", "--wait")
-	if got, code := ran(b, "--", "true"); code != 0 {
+	if got, code := ran(b, "--profile", "alice", "--", "true"); code != 0 {
 		t.Errorf("with the threshold raised: exit code %d, %+v", code, got)
+	}
+}
+
+// NeighboursOfAHog: however many jobs of one profile run and wait, that of another is run at
+// once.
+func NeighboursOfAHog(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "hog")
+	b.Must("profile", "create", "bob")
+	for range 20 {
+		b.Must("run", "--detach", "--timeout", "1h", "--profile", "hog", "--", "sleep", "3000")
+	}
+	if got, code := ran(b, "--profile", "bob", "--", "true"); code != 0 {
+		t.Errorf("bob's job: %d, %+v", code, got)
+	}
+	if got, code := ran(b, "--", "true"); code != 0 {
+		t.Errorf("nobody's job: %d, %+v", code, got)
+	}
+	running := 0
+	var list []control.Job
+	if err := json.Unmarshal([]byte(b.Must("job", "list", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range list {
+		if j.State == "running" {
+			running++
+		}
+	}
+	if running != 8 { // at_once
+		t.Errorf("%d of the hog's jobs run", running)
+	}
+}
+
+// LimitsWithoutACgroup: whatever a place allows of limits, capabilities, doctor, check and
+// show say the same, and a job's memory is limited in each.
+func LimitsWithoutACgroup(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(`web: {limits: {memory: 256MiB}, command: [sleep, infinity]}`) + "jobs: {guards: {cpu_pressure: 1}}\n"})
+	b.Await("web", "running")
+	var can control.Capabilities
+	if err := json.Unmarshal([]byte(b.Must("capabilities", "--json")), &can); err != nil {
+		t.Fatal(err)
+	}
+	held := can.ServiceLimits["memory"].Enforced
+	if out := b.Must("show", "web"); strings.Contains(out, "not in force") == held {
+		t.Errorf("in force: %v, and show says %s", held, out)
+	}
+	config := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	check := b.As(box.Root, "rlminit", "check", config).Out
+	for said, lacks := range map[string]bool{"limits of memory": !held, "jobs.guards.cpu_pressure is not in force": !can.Guards["cpu_pressure"].Enforced} {
+		if strings.Contains(check, said) != lacks || strings.Contains(b.Printed(), said) != lacks {
+			t.Errorf("%q: lacks %v; check says %s, the boot %s", said, lacks, check, b.Printed())
+		}
+	}
+	for of, want := range map[string]string{"web": "262144\n", "": "524288\n"} {
+		if held {
+			want = "unlimited\n" // its cgroup has it
+		}
+		args := []string{"--", "bash", "-c", "ulimit -d"}
+		if of != "" {
+			args = append([]string{"--profile", of}, args...)
+		}
+		if got, code := ran(b, args...); code != 0 || got.Stdout != want {
+			t.Errorf("a job of %q has %q, not %q", of, got.Stdout, want)
+		}
+	}
+	if why := can.Limits["memory"].Why; !can.Limits["memory"].Enforced || (why == "") != held {
+		t.Errorf("of jobs: %+v", can.Limits["memory"])
 	}
 }
 
@@ -492,7 +599,7 @@ func JobsAreBounded(t *testing.T, start New) {
 		{[]string{"--profile", "alice", "--limit", "nofile=100", "--", "true"}, 10, "", "above what is allowed"},
 		{[]string{"--limit", "memory=64MiB", "--", "bash", "-c", "ulimit -d"}, 0, "65536\n", ""},
 		{[]string{"--limit", "memory=64MiB", "--", "bash", "-c", `x=$(printf %200000000s); echo fits`}, 2, "", ""},
-		{[]string{"--limit", "memory=9000TiB", "--", "true"}, 10, "", "above what the container has"},
+		{[]string{"--limit", "memory=9000TiB", "--", "true"}, 10, "", "above what is allowed"},
 		{[]string{"--limit", "pids=5", "--", "true"}, 10, "", "--isolation-fallback"},
 		{[]string{"--limit", "pids=5", "--isolation-fallback", "--", "echo", "less"}, 0, "less\n", ""},
 		{[]string{"--limit", "nonsense=5", "--", "true"}, 10, "", `no such limit as "nonsense"`},
@@ -707,6 +814,52 @@ func Schedules(t *testing.T, start New) {
 	}
 	stopsOccurrence(b)
 	startsOnce(b)
+}
+
+// SchedulesAreLogged: what the run of a schedule writes is in its service's log and on the
+// container's stdout, each line marked with the job, masked as that log is, whole also if the
+// supervisor is killed meanwhile; what a job of run writes is not.
+func SchedulesAreLogged(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`tick: {type: oneshot, schedule: {cron: "* * * * *"}, log: {redact: [secrets]}, ` + bash(`for i in $(seq 500); do echo "line $i password=h1dden"; echo "fault $i" >&2; sleep 0.01; done; printf end`) + `}`)})
+	job := ""
+	box.Eventually(b, 80*time.Second, "it runs", func() (bool, any) {
+		for _, j := range listed(b) {
+			if j.Kind == "schedule" && j.State == "running" {
+				job = j.Job
+			}
+		}
+		return job != "", listed(b)
+	})
+	logged(b, "tick", "job "+job+": line 20 ")
+	old := b.Supervisor().PID
+	kill(b, "KILL", old)
+	replaced(b, old)
+	b.Run("job", "wait", job)
+	if got, code := ran(b, "--profile", "tick", "--", "echo", "by hand"); code != 0 {
+		t.Errorf("by hand: %+v", got)
+	}
+	out := b.Must("logs", "tick", "-n", "5000")
+	twice := 0
+	for i := 1; i <= 500; i++ {
+		for _, line := range []string{fmt.Sprintf("job %s: line %d password=***\n", job, i), fmt.Sprintf("job %s: fault %d\n", job, i)} {
+			switch n := strings.Count(out, line); {
+			case n == 0:
+				t.Fatalf("the log has not %q: %s", line, out)
+			case n > 1:
+				twice++
+			}
+		}
+	}
+	if twice > 40 { // what was written at the moment of the kill
+		t.Errorf("%d lines are there twice", twice)
+	}
+	if !strings.Contains(out, "job "+job+": end\n") || strings.Contains(out, "by hand") || strings.Contains(out, "h1dden") {
+		t.Errorf("the log is %s", out)
+	}
+	if said := b.Printed(); !strings.Contains(said, "tick | job "+job+": line 500 password=***") {
+		t.Errorf("stdout has %s", said)
+	}
 }
 
 // stopsOccurrence stops a service whose schedule has begun something.

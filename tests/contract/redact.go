@@ -1,10 +1,13 @@
 package contract
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
+	"rlminit/control"
 	"rlminit/tests/box"
 )
 
@@ -68,5 +71,80 @@ func RedactMasksEverywhere(t *testing.T, start New) {
 	}
 	if said := b.Printed(); strings.Contains(said, hidden) || !strings.Contains(said, "token=***") {
 		t.Errorf("stdout has %.500q", said)
+	}
+}
+
+// SecretsInCommands: the value of a profile's secret on the command line of a job, and what is
+// secret by its name in a plan or a definition, is shown to nobody who may only look, and is
+// not in the journal or on the container's stdout; also after the supervisor was killed.
+func SecretsInCommands(t *testing.T, start New) {
+	const secret = "h1dden-value"
+	b := start(t, box.Spec{Config: Services(
+		`asks: {control: read, ` + bash(`while [ ! -e /tmp/asked ]; do sleep 0.1; done; . /tmp/asked; echo "requests: answered"; exec sleep infinity`) + `}`)})
+	b.Await("asks", "running")
+	b.Write(box.Service, b.Home()+"/secret", secret)
+	b.Must("profile", "create", "alice", "--secret", "KEPT="+b.Home()+"/secret", "--env", "A=x-"+secret)
+	b.Await("gateway-alice", "running")
+
+	job := []string{"run", "--profile", "alice", "--"}
+	b.Must(append(job, "bash", "-c", "exit 0; "+secret)...)
+	b.Must(append(job, "bash", "-c", `(exec -a "$0" sleep 300) & disown; sleep 0.2`, secret)...) // leaves a process
+	b.Run(append(job, "/"+secret+"/none")...)
+	b.Fails(10, "above what is allowed", "run", "--profile", "alice", "--limit", "memory=900TiB", "--", secret)
+	b.Must("run", "--profile", "alice", "--env", "MY_PASS=own-"+secret, "--", "bash", "-c", "exit 0; own-"+secret)
+	if r := b.Run("run", "--dry-run", "--profile", "alice", "--", "x"+secret); strings.Contains(r.Out+r.Err, secret) {
+		t.Errorf("a dry run shows it: %s", r)
+	}
+	b.Fails(2, "a job with retry has its command on the volume", "run", "--profile", "alice", "--retry", "--detach", "--", "x"+secret)
+	id := strings.TrimSpace(b.Must("run", "--detach", "--profile", "alice", "--", "bash", "-c", "sleep 300; "+secret))
+	old := b.Supervisor()
+	kill(b, "KILL", old.PID)
+	replaced(b, old.PID)
+
+	file := b.Home() + "/set.yaml"
+	b.Write(box.Service, file, fmt.Sprintf("version: 1\nprofiles:\n  bob: {environment: {DB_PASS: %[1]s, B: \"x %[1]s\"}, schedules: {night: {cron: \"0 3 * * *\", command: [x, --password, %[1]s, -H, \"Authorization: Bearer %[1]s\"]}}}\n", secret))
+	b.Must("plan", "-f", file, "--scope", "profile/bob", "--propose")
+	proposed := func() string {
+		t.Helper()
+		var plans []control.ProposedPlan
+		if err := json.Unmarshal([]byte(b.Must("plan", "proposed", "--json")), &plans); err != nil || len(plans) != 1 {
+			t.Fatal(err, plans)
+		}
+		return plans[0].Hash
+	}
+	asked := []string{
+		"GET /v1/jobs", "GET /v1/events", "GET /v1/services", "GET /v1/services/alice/definition", "GET /v1/profiles", "GET /v1/profiles/alice",
+		"GET /v1/plans", "GET /v1/hooks", "GET /v1/operations", "GET /v1/logs/all",
+	}
+	for i := 1; i <= 6; i++ {
+		asked = append(asked, fmt.Sprintf("GET /v1/jobs/%d", i))
+	}
+	b.Must("apply", "--approve", proposed(), "--steady", "200ms", "--exit-zero")
+	if out := b.Shell(box.Root, "cat "+b.Home()+"/profiles/bob/profile.yaml"); strings.Count(out, secret) != 4 {
+		t.Errorf("the apply wrote %s", out)
+	}
+	b.Must("plan", "-f", file, "--scope", "profile/bob") // nothing is to be done
+	b.Shell(box.Service, "echo '# changed' >> "+b.Home()+"/profiles/bob/profile.yaml && sed -i 's/"+secret+"/new-"+secret+"/' "+b.Home()+"/profiles/bob/profile.yaml")
+	b.Must("plan", "-f", file, "--scope", "profile/bob", "--propose")
+	asked = append(asked, "GET /v1/plans/"+proposed(), "GET /v1/services/bob/definition", "GET /v1/revisions", "GET /v1/revisions/1", "GET /v1/drift")
+	script := "nasty requests /run/rlminit/control.sock " + secret
+	for _, one := range asked {
+		script += " '" + one + "'"
+	}
+	b.Write(box.Service, "/tmp/asked", script+"\n")
+	logged(b, "asks", "requests: answered")
+	out := b.Must("logs", "asks", "-n", "1000")
+	for _, one := range asked {
+		line := regexp.MustCompile("(?m)request: " + regexp.QuoteMeta(one) + ` (\d+) (\S.*)$`).FindStringSubmatch(out)
+		if line == nil || line[2] != "-" || line[1] != "200" {
+			t.Errorf("%s: %q", one, line)
+		}
+	}
+	b.Must("job", "cancel", id)
+	if found := b.Shell(box.Root, "grep -rl "+secret+" "+b.Home()+"/.rlminit/journal || true"); found != "" {
+		t.Errorf("it is in %s", found)
+	}
+	if said := b.Printed(); strings.Contains(said, secret) {
+		t.Errorf("stdout has %s", said)
 	}
 }

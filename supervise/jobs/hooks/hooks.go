@@ -45,8 +45,9 @@ type Runner interface {
 	// Told are the hooks that are told of a record by jobs which are not over.
 	Told(event uint64) []string
 	// Tell runs a hook's command with a line on its stdin. It returns when the job is
-	// recorded, with the number of the record that it tells of.
-	Tell(hook *config.Hook, event uint64, line string) error
+	// recorded, with the number of the record that it tells of. Turns go round by about, the
+	// service or profile that the record is of.
+	Tell(hook *config.Hook, event uint64, about, line string) error
 }
 
 // Memory is what a successor finds where there is no journal: a row of tier 1's table.
@@ -317,6 +318,14 @@ type event struct {
 	Hook    string
 }
 
+// about is the service that a record is of, or the profile or service of its job; "": none.
+func (e event) about() string {
+	if e.Profile != "" {
+		return service.GatewayPrefix + e.Profile
+	}
+	return e.Service
+}
+
 // tellOf has those hooks told of a record that are on it and were not yet.
 func (t *telling) tellOf(h table.Happened) bool {
 	var e event
@@ -340,10 +349,10 @@ func (t *telling) tellOf(h table.Happened) bool {
 			}
 			told = append(told, t.runner.Told(h.Seq)...)
 		}
-		if slices.Contains(told, hook.Name) || !t.bounds.allow(hook.Name, time.Now()) {
+		if slices.Contains(told, hook.Name) || !t.bounds.allow(hook.Name, e.about(), time.Now()) {
 			continue
 		}
-		if !t.run(hook, h) {
+		if !t.run(hook, h, e.about()) {
 			return false
 		}
 	}
@@ -351,8 +360,8 @@ func (t *telling) tellOf(h table.Happened) bool {
 }
 
 // run has a hook told of a record. False: it could not be recorded, which may pass.
-func (t *telling) run(hook *config.Hook, h table.Happened) bool {
-	err := t.runner.Tell(hook, h.Seq, string(h.Line)+"\n")
+func (t *telling) run(hook *config.Hook, h table.Happened, about string) bool {
+	err := t.runner.Tell(hook, h.Seq, about, string(h.Line)+"\n")
 	if err == nil {
 		t.passed, t.failing = 0, false // the job's record says how far we are
 		return true
@@ -396,28 +405,33 @@ func concerns(hook *config.Hook, e event) bool {
 	})
 }
 
-// perMinute is how often one hook is run: one that brings about what triggers it must not
-// be the end of it.
+// perMinute is how often one hook is run for one service: one that brings about what triggers
+// it must not be the end of it, and a service that fails again and again must not silence
+// others.
 const perMinute = 60
 
-// bounds counts, hook by hook, what was run in the minute that runs.
+// bounds counts, by hook and service, what was run in the minute that runs.
 type bounds struct {
 	minute  time.Time
-	count   map[string]int
+	count   map[told]int
 	dropped int
 }
 
-// allow tells whether a hook may be run once more, and says once a minute that one may not.
-func (b *bounds) allow(hook string, now time.Time) bool {
+type told struct{ hook, about string }
+
+// allow tells whether a hook may be run once more for a service, and says once a minute that
+// one may not.
+func (b *bounds) allow(hook, about string, now time.Time) bool {
 	if m := now.Truncate(time.Minute); !m.Equal(b.minute) {
 		if b.dropped > 0 {
-			slog.Warn("hooks were left out: one is run at most 60 times a minute", "count", b.dropped)
+			slog.Warn("hooks were left out: one is run at most 60 times a minute for each service", "count", b.dropped)
 		}
-		*b = bounds{minute: m, count: map[string]int{}}
+		*b = bounds{minute: m, count: map[told]int{}}
 	}
-	if b.count[hook]++; b.count[hook] > perMinute {
+	of := told{hook, about}
+	if b.count[of]++; b.count[of] > perMinute {
 		if b.dropped++; b.dropped == 1 {
-			slog.Warn("a hook is run at most 60 times a minute; what is more is left out", "hook", hook)
+			slog.Warn("a hook is run at most 60 times a minute for each service; what is more is left out", "hook", hook, "service", about)
 		}
 		return false
 	}

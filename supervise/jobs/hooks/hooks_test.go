@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"testing"
+	"time"
 
 	"rlminit/config"
 )
@@ -32,5 +33,22 @@ func TestConcerns(t *testing.T) {
 		if got := concerns(&config.Hook{Services: c.services}, c.of); got != c.want {
 			t.Errorf("a hook on %v and %+v: %v, want %v", c.services, c.of, got, c.want)
 		}
+	}
+}
+
+// A service that fails again and again keeps no hook from being told of another.
+func TestAMinuteIsCountedByService(t *testing.T) {
+	var b bounds
+	now := time.Unix(1e9, 0)
+	for i := range 3 * perMinute {
+		if allowed := b.allow("mail", "gateway-hog", now); allowed != (i < perMinute) {
+			t.Fatalf("the hog's event %d: %v", i, allowed)
+		}
+	}
+	if !b.allow("mail", "gateway-neighbour", now) || !b.allow("chat", "gateway-hog", now) || !b.allow("mail", "", now) {
+		t.Error("another service, or another hook, is left out")
+	}
+	if !b.allow("mail", "gateway-hog", now.Add(time.Minute)) {
+		t.Error("the next minute does not count anew")
 	}
 }

@@ -57,7 +57,7 @@ func (w *world) Records() (Records, bool) { return w, w.durable }
 func (w *world) Told(uint64) []string { return nil }
 
 // Tell is a job that is recorded, and tells its line at once.
-func (w *world) Tell(hook *config.Hook, event uint64, line string) error {
+func (w *world) Tell(hook *config.Hook, event uint64, _, line string) error {
 	_ = w.Append(table.TypeSubmitted, table.Submitted{Job: fmt.Sprint(w.seq + 1), Kind: table.KindHook, Hook: hook.Name, Event: event})
 	var t table.Threshold
 	if err := json.Unmarshal([]byte(line), &t); err != nil {
