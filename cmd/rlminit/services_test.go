@@ -161,9 +161,8 @@ func outcome(s control.Service, changed bool) []control.Outcome {
 	return []control.Outcome{{Service: s, Changed: changed}}
 }
 
-// Status names who supervises, under another init too, and has a word for what waits
-// for its schedule, which JSON has not: there it is stopped, as before.
-func TestStatusNamesTheSupervisorAndSchedules(t *testing.T) {
+// Status has a word for what waits for its schedule, which JSON has not: there it is stopped.
+func TestStatusOfSchedules(t *testing.T) {
 	nightly := control.Service{Name: "nightly", Type: "oneshot", State: "stopped", Desired: "stopped", Schedule: &control.Schedule{Next: ptr(time.Unix(1779645933, 0).UTC())}}
 	off := control.Service{Name: "off", Type: "oneshot", State: "stopped", Desired: "stopped", Schedule: &control.Schedule{NotRun: "enabled is false"}}
 	by := &control.Supervisor{Name: "rlminit", Version: "1.2.3", PID: 9, InitPID: 7}
@@ -172,8 +171,36 @@ func TestStatusNamesTheSupervisorAndSchedules(t *testing.T) {
 	tell(t, answers, []story{{args: []string{"status"}, out: `NAME     STATE      PID  UPTIME  RESTARTS  PORT  REASON
 nightly  scheduled  -    -       0         -     next at ` + next + `
 off      stopped    -    -       0         -     its schedule is not run: enabled is false
-supervised by rlminit 1.2.3, pid 7 and 9
 `}})
+}
+
+// On a terminal the last lines of status name who supervises, and count the services by their
+// verdicts. Neither is in a pipe.
+func TestStatusEndsWithCounts(t *testing.T) {
+	all := []control.Service{{Name: "rlminit", Type: "tier", State: "running"}}
+	for verdict, states := range map[string][]string{"ill": {"failed", "backoff", "failed"}, "ok": {"running", "exited"}, "pending": {"starting"}, "off": {"stopped"}} {
+		for _, state := range states {
+			all = append(all, control.Service{Name: "s", State: state, Verdict: verdict})
+		}
+	}
+	for services, want := range map[*[]control.Service]string{
+		&all: "7 services: 3 ill (2 failed, 1 backoff), 1 pending, 2 ok, 1 off",
+		{{Name: "a", State: "running", Verdict: "ok"}}: "1 service: 1 ok",
+	} {
+		if got := countedServices(*services); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	b := newBox(t, map[string]any{
+		"GET /v1/services": []control.Service{{Name: "web", State: "running", Verdict: "ok"}},
+		"GET /v1/health":   control.Health{OK: true, Supervisor: &control.Supervisor{Name: "rlminit", Version: "1.2.3", PID: 9, InitPID: 7}},
+	})
+	cmd := b.command("status")
+	_, seen, wait := onScreen(t, cmd, nil)
+	wait()
+	if out, want := seen.wrote(), "supervised by rlminit 1.2.3, pid 7 and 9\r\n1 service: 1 ok\r\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("on a terminal:\n%s", out)
+	}
 }
 
 // For programs commands write what became of each, and exit as they do for people.

@@ -188,7 +188,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(b.Rows, func(a, b row) int { return strings.Compare(a.Key(), b.Key()) })
 	b.Rows = p.withWords(r.Context(), b.Rows)
 	b.Now = p.underWay(r.Context(), true)
-	p.show(w, r, http.StatusOK, "overview", page{Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
+	p.show(w, r, http.StatusOK, "overview", page{Head: headOf(services), Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
 }
 
 // underWay asks what is, all at once. What cannot be told is left out: the overview is more

@@ -90,6 +90,16 @@ func (t *Table) Counts() string {
 	return line
 }
 
+// Ill is how many services are ill.
+func (t *Table) Ill() (n int) {
+	for _, r := range t.rows {
+		if r.Service.Verdict == "ill" {
+			n++
+		}
+	}
+	return n
+}
+
 // Use says what all services, and what rlminit itself, use.
 func (t *Table) Use() string {
 	memory, cpu := sum(t.rows)

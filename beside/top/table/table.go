@@ -18,6 +18,7 @@ import (
 // Snapshot is how all services are at a time.
 type Snapshot struct {
 	At       time.Time
+	Box      string // its name; "": not known
 	Services []control.Service
 	Tiers    []control.Service // rlminit's own processes, as far as they can be seen
 	Used     int64             // bytes that the container's cgroup is charged with; 0: not known
