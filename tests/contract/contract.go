@@ -117,6 +117,7 @@ var All = []Test{
 	{Name: "ApplyConfiguration", Run: ApplyConfiguration, Root: true},
 	{Name: "ConfigurationSurvives", Run: ConfigurationSurvives, Root: true},
 	{Name: "PlanExample", Run: PlanExample},
+	{Name: "PlanCountsPorts", Run: PlanCountsPorts},
 	{Name: "DeclaredSecrets", Run: DeclaredSecrets},
 	{Name: "SecretsAreExact", Run: SecretsAreExact},
 
