@@ -337,7 +337,7 @@ func nextOf(schedules map[string]control.Schedule) string {
 	if first == "" {
 		return ""
 	}
-	return first + " runs next at " + schedules[first].Next.Local().Format(time.DateTime)
+	return first + " runs next at " + localTime(*schedules[first].Next)
 }
 
 // recurrence says when a scheduled service runs next, and what became of it last.
@@ -347,14 +347,14 @@ func recurrence(s *control.Schedule) string {
 	case s.NotRun != "":
 		text = "its schedule is not run: " + s.NotRun
 	case s.Next != nil:
-		text = "next at " + s.Next.Local().Format(time.DateTime)
+		text = "next at " + localTime(*s.Next)
 	}
 	if s.Last != nil {
 		state := "runs"
 		if s.LastState != nil {
 			state = *s.LastState
 		}
-		text += fmt.Sprintf("; that of %s (job %s) %s", s.Last.Local().Format(time.DateTime), *s.LastJob, state)
+		text += fmt.Sprintf("; that of %s (job %s) %s", localTime(*s.Last), *s.LastJob, state)
 	}
 	return text
 }

@@ -13,6 +13,7 @@ import (
 
 	"rlminit/beside/page/live"
 	"rlminit/control"
+	"rlminit/internal/natural"
 )
 
 // row is a service in the overview.
@@ -29,7 +30,7 @@ func (r row) Key() string {
 	if r.Crashed() {
 		rank = min(rank, crashedRank)
 	}
-	return fmt.Sprintf("%d %s", rank, r.Name)
+	return fmt.Sprintf("%d %s", rank, natural.Key(r.Name))
 }
 
 // crashedRank is the rank of a service that ended by itself of late: that of one with a mark.
