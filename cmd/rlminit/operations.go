@@ -142,7 +142,7 @@ func followOperation(ctx context.Context, t *terminal, client *control.Client, o
 // namedMembers is how many members of an operation its line names.
 const namedMembers = 3
 
-// membersNamed is ` of alice, bob, carol and 37 more`.
+// membersNamed is `: alice, bob, carol and 37 more`.
 func membersNamed(o control.Operation) string {
 	var names []string
 	for _, m := range o.Members[:min(namedMembers, len(o.Members))] {
@@ -153,12 +153,12 @@ func membersNamed(o control.Operation) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	if text != "" {
-		text = " of " + text
+		text = ": " + text
 	}
 	return text
 }
 
-// operationLine is `12 restart of alice and 39 more: running, 3 of 40 done (uid 0)`.
+// operationLine is `12 restart: running, 3 of 40 done: alice, bob, carol and 37 more (uid 0)`.
 func operationLine(o control.Operation) string {
 	done := 0
 	for _, m := range o.Members {
@@ -170,7 +170,7 @@ func operationLine(o control.Operation) string {
 	if o.Omitted > 0 {
 		of = fmt.Sprintf("%d members", len(o.Members)+o.Omitted)
 	}
-	line := fmt.Sprintf("%d %s%s: %s, %s (%s, %s)", o.ID, printable(o.Verb), membersNamed(o), o.State, of, actorText(o.Actor), o.At.UTC().Format("2006-01-02T15:04:05Z"))
+	line := fmt.Sprintf("%d %s: %s, %s%s (%s, %s)", o.ID, printable(o.Verb), o.State, of, membersNamed(o), actorText(o.Actor), o.At.UTC().Format("2006-01-02T15:04:05Z"))
 	if o.Reason != "" {
 		line += ": " + printable(o.Reason)
 	}

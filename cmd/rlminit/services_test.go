@@ -467,7 +467,7 @@ func TestOperations(t *testing.T) {
 		{args: []string{"wait", "--operation", "9", "--for", "running"}, code: 2, err: "rlminit: --for goes with NAME, not with --operation; see rlminit help wait\n", asks: []string{}},
 		{args: []string{"cancel", "7"}, code: 17, err: "rlminit: operation 7 is over: done\n"},
 		{args: []string{"cancel", "x"}, code: 2, err: "rlminit: \"x\" is no id of an operation; write its number; see rlminit help cancel\n", asks: []string{}},
-		{args: []string{"operations"}, out: "7 restart of alice: done, 1 of 1 done (uid 0, 0001-01-01T00:00:00Z)\n"},
+		{args: []string{"operations"}, out: "7 restart: done, 1 of 1 done: alice (uid 0, 0001-01-01T00:00:00Z)\n"},
 	})
 }
 

@@ -20,7 +20,7 @@ func Hints(t *testing.T, start New) {
 	if out := b.Must("reload"); out != "nothing has changed\n2 failed before, and are still so: a, b; rlminit start --failed\n" {
 		t.Errorf("a reload that changes nothing says %q", out)
 	}
-	if out := b.Must("operations"); !strings.Contains(out, " restart of c: done, ") {
+	if out := b.Must("operations"); !strings.Contains(out, " restart: done, 1 of 1 done: c (") {
 		t.Errorf("the operations are\n%s", out)
 	}
 	b.Must("profile", "create", "chat-10", "chat-2", "chat-1")

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -31,5 +32,19 @@ func TestHead(t *testing.T) {
 				t.Errorf("the page lacks %s:\n%s", part, out.String())
 			}
 		}
+	}
+}
+
+// The reason of a revision that was rolled back has its service's log below it: a line for each, and
+// in lists the first line alone.
+func TestReasonOfARevision(t *testing.T) {
+	r := control.Revision{Reason: "alice: exit 3\nno such file\nbye", Steps: []control.RevisionStep{{Reason: "alice: exit 3\nno such file\nbye"}}}
+	b := (&planPages{fleetPages(t, "").base}).revisionOf(r)
+	if b.Reason != "alice: exit 3" || b.Steps[0].Reason != "alice: exit 3" || strings.Join(b.Lines, "|") != "no such file|bye" {
+		t.Errorf("%q, %q, step %q", b.Reason, b.Lines, b.Steps[0].Reason)
+	}
+	var out bytes.Buffer
+	if err := fleetPages(t, "").part(&out, "revision", "revision", b); err != nil || !strings.Contains(out.String(), `<li><span class="text">bye</span></li>`) {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
