@@ -41,7 +41,7 @@ type Page struct {
 func (p *parser) page(n document.Node) {
 	g := &Page{Allow: service.ControlRead, User: pageUser}
 	document.Fields{
-		"listen": document.Address(&g.Listen, "127.0.0.1:9118, or unix:/data/page/page.sock"),
+		"listen": document.Address(&g.Listen, "127.0.0.1:9118, or unix:/page/page.sock"),
 		"token":  document.Fields{"file": document.Path(&g.token)}.Read,
 		"allow":  document.OneOf(&g.Allow, service.ControlRead, service.ControlOperate, service.ControlApprove),
 		"tls":    document.Fields{"cert": document.Path(&g.cert), "key": document.Path(&g.key)}.Read,
@@ -141,7 +141,7 @@ func (p *parser) pageService(g *Page, at document.Node) {
 
 // sockets has the listener of the page. It is opened for it and passed, and PID 1 holds it:
 // while the page is down no service can listen there, and ask people for their tokens.
-// One at a path the page binds as its own user, whose directory services cannot write to.
+// One at a path the page binds as its own user: held or not, it is as safe as its directory is.
 func (g *Page) sockets() []service.Socket {
 	if strings.HasPrefix(g.Listen, "unix:") {
 		return nil

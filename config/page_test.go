@@ -58,9 +58,9 @@ func TestPageFaults(t *testing.T) {
 		"page: {listen: 127.0.0.1:9118, token: {}}":                    "page: token is missing: without one, every service in the container could use the page at 127.0.0.1:9118; write token: {file: /etc/rlminit/page.token}, or listen on unix:PATH",
 		"page: {listen: 127.0.0.1:9118, token: {file: token}}":         `page.token.file: "token" is no absolute path; write /token`,
 		"page: {listen: 0.0.0.0:9118, token: {file: /t}}":              "page.listen: 0.0.0.0:9118 can be reached from elsewhere, and the token would go there in the clear; add tls: {cert: PATH, key: PATH}, or behind: proxy if one with TLS is before it",
-		"page: {listen: localhost, token: {file: /t}}":                 `page.listen: "localhost" is no IP address and port; write 127.0.0.1:9118, or unix:/data/page/page.sock`,
-		"page: {listen: 127.0.0.1:0, token: {file: /t}}":               `page.listen: "127.0.0.1:0" is no IP address and port; write 127.0.0.1:9118, or unix:/data/page/page.sock`,
-		"page: {listen: 'unix:page.sock'}":                             `page.listen: "unix:page.sock" is no absolute path of at most 107 bytes; write 127.0.0.1:9118, or unix:/data/page/page.sock`,
+		"page: {listen: localhost, token: {file: /t}}":                 `page.listen: "localhost" is no IP address and port; write 127.0.0.1:9118, or unix:/page/page.sock`,
+		"page: {listen: 127.0.0.1:0, token: {file: /t}}":               `page.listen: "127.0.0.1:0" is no IP address and port; write 127.0.0.1:9118, or unix:/page/page.sock`,
+		"page: {listen: 'unix:page.sock'}":                             `page.listen: "unix:page.sock" is no absolute path of at most 107 bytes; write 127.0.0.1:9118, or unix:/page/page.sock`,
 		"page: {listen: 'unix:/p', allow: all}":                        `page.allow: "all" is refused; write read, operate or approve`,
 		"page: {listen: 'unix:/p', behind: nginx}":                     `page.behind: "nginx" is refused; write proxy`,
 		"page: {listen: 'unix:/p', tls: {cert: /c}}":                   "page.tls: key is missing; write tls: {cert: /etc/rlminit/page.crt, key: /etc/rlminit/page.key}",
@@ -68,7 +68,7 @@ func TestPageFaults(t *testing.T) {
 		"page: {listen: 'unix:/p', user: 0}":                           "page.user: \"0\" is refused; write a whole number from 1 to 4294967294",
 		"page: {listen: 'unix:/p'}\nservices:\n  page: {command: [x]}": "services.page: the name page is taken by the section page, at line 2; give this service another one",
 		"page: {listen: 'unix:/p', tokens: x}":                         `page: unknown key "tokens"; did you mean "token"?`,
-		"page: {listen: 'unix:/" + strings.Repeat("p", 107) + "'}":     "page.listen: \"unix:/" + strings.Repeat("p", 54) + "…\" is no absolute path of at most 107 bytes; write 127.0.0.1:9118, or unix:/data/page/page.sock",
+		"page: {listen: 'unix:/" + strings.Repeat("p", 107) + "'}":     "page.listen: \"unix:/" + strings.Repeat("p", 54) + "…\" is no absolute path of at most 107 bytes; write 127.0.0.1:9118, or unix:/page/page.sock",
 	} {
 		_, faults := Parse(bundle("version: 1\n"+text+"\n"), nil)
 		if len(faults) != 1 {

@@ -5,12 +5,17 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+
+	"rlminit/internal/natural"
 )
 
-// Profiles returns every profile, in the order of their names.
+// Profiles returns every profile, in the natural order of their names.
 func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
-	return list[Profile](ctx, c, "/v1/profiles", "the profiles")
+	all, err := list[Profile](ctx, c, "/v1/profiles", "the profiles")
+	slices.SortStableFunc(all, func(a, b Profile) int { return natural.Compare(a.Name, b.Name) })
+	return all, err
 }
 
 // Profile returns one profile.

@@ -4,14 +4,19 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+
+	"rlminit/internal/natural"
 )
 
 // All is the name that stands for every service in Start, Stop and Restart.
 const All = "all"
 
-// Services returns every service, in the order of their names.
+// Services returns every service, in the natural order of their names: chat-2 before chat-10.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
-	return list[Service](ctx, c, "/v1/services", "the status")
+	all, err := list[Service](ctx, c, "/v1/services", "the status")
+	slices.SortStableFunc(all, func(a, b Service) int { return natural.Compare(a.Name, b.Name) })
+	return all, err
 }
 
 // Service returns one service by its name, or by its profile's.
@@ -31,7 +36,9 @@ func (c *Client) Counts(ctx context.Context) (Counts, error) {
 
 // Dependencies returns what each service comes after, in the order of names.
 func (c *Client) Dependencies(ctx context.Context) ([]Dependencies, error) {
-	return ask[[]Dependencies](ctx, c, get("/v1/dependencies", "the dependencies"))
+	all, err := ask[[]Dependencies](ctx, c, get("/v1/dependencies", "the dependencies"))
+	slices.SortStableFunc(all, func(a, b Dependencies) int { return natural.Compare(a.Service, b.Service) })
+	return all, err
 }
 
 // Start starts a service, or All.

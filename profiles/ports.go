@@ -1,6 +1,11 @@
 package profiles
 
-import "rlminit/profiles/ports"
+import (
+	"maps"
+	"slices"
+
+	"rlminit/profiles/ports"
+)
 
 // PortRange is the range that ports are taken from.
 type PortRange = ports.Range
@@ -35,6 +40,26 @@ func (how *Creation) check(kind string, settings *Settings) error {
 		return refuse(ErrValue, "port %d is not in %s, %d-%d; choose one of those, or add --port-any", port, key, r.First, r.Last)
 	}
 	return nil
+}
+
+// Portless are those of new profiles, each with its kind, that would find no port left, if all of
+// them were made in the order of their names with such settings: the first of them, how many
+// there are, and the range that is too small. Nothing is given away by it.
+func (s *Store) Portless(kinds map[string]string, settings Settings) (first string, more int, in PortRange, err error) {
+	if err := s.list.prime(); err != nil {
+		return "", 0, in, err
+	}
+	book := s.ports.Copy()
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		r := settings.beginning(kinds[name]).Range
+		if r.Size() == 0 || book.Allot(name, r, settings.Held) != 0 {
+			continue
+		}
+		if more++; first == "" {
+			first, in = name, r
+		}
+	}
+	return first, max(0, more-1), in, nil
 }
 
 // takePort gives name the port asked for, or one of the range.

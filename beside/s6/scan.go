@@ -3,9 +3,11 @@ package s6
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,20 +25,29 @@ const mark = "rlminit"
 // plan is what makes a scan directory that an application keeps itself, and the supervisor's
 // services, agree.
 type plan struct {
-	create  []control.CreateProfile // directories of gateways whose profiles are not there
-	foreign []string                // directories with a run script that nobody runs
-	stale   []string                // entries of services that are gone
-	known   []string                // directories that want the mark
-	link    []string                // services that have no entry
+	create  []registered // directories of gateways whose profiles are not there
+	foreign []string     // directories with a run script that nobody runs
+	stale   []string     // entries of services that are gone
+	known   []string     // directories that want the mark
+	link    []string     // services that have no entry
+}
+
+// registered is a directory of a gateway that becomes a profile.
+type registered struct {
+	control.CreateProfile
+	exports []string // what its run script sets, and the gateway does not get
+	logs    bool     // its log/run is not run
 }
 
 // entry is one of a scan directory.
 type entry struct {
-	name   string
-	link   string // where it points to; "": it is no link
-	runs   bool   // it has a run script
-	down   bool
-	marked bool
+	name    string
+	link    string   // where it points to; "": it is no link
+	runs    bool     // it has a run script
+	exports []string // variables that the script sets
+	logs    bool     // it has a log/run
+	down    bool
+	marked  bool
 }
 
 // agree decides what is to be done, from the entries, the names of the services, and the
@@ -57,7 +68,7 @@ func agree(entries []entry, services []string, published string) plan {
 			p.known = append(p.known, e.name)
 		case isGateway && profile != "":
 			p.known = append(p.known, e.name)
-			p.create = append(p.create, control.CreateProfile{Name: profile, Stopped: e.down, ExistOK: true})
+			p.create = append(p.create, registered{control.CreateProfile{Name: profile, Stopped: e.down, ExistOK: true}, e.exports, e.logs})
 		default:
 			p.foreign = append(p.foreign, e.name)
 		}
@@ -81,10 +92,36 @@ func entriesOf(dir string) ([]entry, error) {
 		path := filepath.Join(dir, f.Name())
 		e := entry{name: f.Name()}
 		e.runs, e.down, e.marked = exists(path, "run"), exists(path, "down"), exists(path, mark)
+		e.logs = exists(path, "log", "run")
+		if e.runs && !e.marked {
+			e.exports = exportsOf(filepath.Join(path, "run"))
+		}
 		e.link, _ = os.Readlink(path)
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// runMost is how many bytes of a run script are looked at.
+const runMost = 64 << 10
+
+// exported is a line of a shell or of execline that sets a variable.
+var exported = regexp.MustCompile(`(?m)^\s*export\s+([A-Za-z_][A-Za-z0-9_]*)`)
+
+// exportsOf are the variables that a run script sets, in their order.
+func exportsOf(path string) (names []string) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil // it is only looked at to warn
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, runMost)) // the same
+	for _, match := range exported.FindAllSubmatch(text, -1) {
+		if name := string(match[1]); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func exists(path ...string) bool {
@@ -109,8 +146,8 @@ func (c *call) scan(client *control.Client, dir string) error {
 	}
 	published := filepath.Join(filepath.Dir(client.Socket()), "services")
 	p := agree(entries, names, published)
-	for _, profile := range p.create {
-		if _, err := client.CreateProfile(c.ctx, profile); err != nil {
+	for _, made := range p.create {
+		if err := c.register(client, dir, made); err != nil {
 			return err
 		}
 	}
@@ -131,6 +168,26 @@ func (c *call) scan(client *control.Client, dir string) error {
 		if err := enter(dir, published, name); err != nil {
 			return fmt.Errorf("cannot make %s: %w", filepath.Join(dir, name), err)
 		}
+	}
+	return nil
+}
+
+// register makes a profile of a directory of a gateway. Without the file down it is to run, whatever
+// initial_state says, as it would under s6.
+func (c *call) register(client *control.Client, dir string, made registered) error {
+	_, err := client.CreateProfile(c.ctx, made.CreateProfile)
+	if err == nil && !made.Stopped {
+		_, err = client.Start(c.ctx, gatewayPrefix+made.Name, control.Operate{})
+	}
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(dir, gatewayPrefix+made.Name)
+	if len(made.exports) > 0 {
+		fmt.Fprintf(c.to.Err, "%s: warning: %s/run sets %s, which the gateway of the configuration does not get; rlminit profile set %s NAME=VALUE does that\n", c.name, at, strings.Join(made.exports, ", "), made.Name)
+	}
+	if made.logs {
+		fmt.Fprintf(c.to.Err, "%s: warning: nothing runs %s/log/run; rlminit logs %s has the log\n", c.name, at, made.Name)
 	}
 	return nil
 }

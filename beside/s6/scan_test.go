@@ -1,6 +1,7 @@
 package s6
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,11 +22,14 @@ func TestAgree(t *testing.T) {
 		{"an empty directory", nil, plan{link: services}},
 		{
 			"a gateway that the application has made",
-			[]entry{{name: "gateway-alice", runs: true, down: true}, {name: "gateway-bob", runs: true}, {name: "gateway-carol", runs: true, down: true}},
+			[]entry{{name: "gateway-alice", runs: true, down: true}, {name: "gateway-bob", runs: true, exports: []string{"MODEL"}, logs: true}, {name: "gateway-carol", runs: true, down: true}},
 			plan{
-				create: []control.CreateProfile{{Name: "bob", ExistOK: true}, {Name: "carol", Stopped: true, ExistOK: true}},
-				known:  []string{"gateway-alice", "gateway-bob", "gateway-carol"},
-				link:   []string{"gateway-default", "web"},
+				create: []registered{
+					{CreateProfile: control.CreateProfile{Name: "bob", ExistOK: true}, exports: []string{"MODEL"}, logs: true},
+					{CreateProfile: control.CreateProfile{Name: "carol", Stopped: true, ExistOK: true}},
+				},
+				known: []string{"gateway-alice", "gateway-bob", "gateway-carol"},
+				link:  []string{"gateway-default", "web"},
 			},
 		},
 		{
@@ -65,11 +69,15 @@ func TestEntriesOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	script := "#!/bin/sh\nexport HOME=/data\n  export MODEL='large' \nexport HOME\n# export NOT=1\nexec run\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "gateway-alice/run"), []byte(script), 0o755), os.MkdirAll(filepath.Join(dir, "gateway-alice/log"), 0o755), os.WriteFile(filepath.Join(dir, "gateway-alice/log/run"), nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink("/nowhere/web", filepath.Join(dir, "web")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := entriesOf(dir)
-	want := []entry{{name: "file"}, {name: "gateway-alice", runs: true, down: true}, {name: "gateway-bob", runs: true, marked: true}, {name: "web", link: "/nowhere/web"}}
+	want := []entry{{name: "file"}, {name: "gateway-alice", runs: true, down: true, exports: []string{"HOME", "MODEL"}, logs: true}, {name: "gateway-bob", runs: true, marked: true}, {name: "web", link: "/nowhere/web"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}

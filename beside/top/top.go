@@ -104,6 +104,7 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (p *program) View() tea.View {
 	v := tea.NewView(p.model.Draw())
 	v.AltScreen = true
+	v.WindowTitle = p.model.Title()
 	return v
 }
 

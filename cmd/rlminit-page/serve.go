@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -132,6 +133,9 @@ const socketMode = 0o660
 
 // bindPath binds a path. A socket that a process before has left is removed.
 func bindPath(path string) (net.Listener, error) {
+	if why := replaceable(filepath.Dir(path)); why != "" {
+		fmt.Fprintf(os.Stderr, "rlminit-page: another socket can be put in the place of %s: %s; use a directory that only root and the page can change, with all above it\n", path, why)
+	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
 		if conn, err := net.Dial("unix", path); err == nil {
 			conn.Close()
@@ -144,6 +148,25 @@ func bindPath(path string) (net.Listener, error) {
 	before := syscall.Umask(0o777 &^ socketMode)
 	defer syscall.Umask(before)
 	return net.Listen("unix", path)
+}
+
+// replaceable names the first directory on the way to a path in which somebody else than root and
+// the page can rename, and so put something in the path's place; "": none.
+func replaceable(dir string) string {
+	for ; ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err.Error()
+		}
+		switch owner := info.Sys().(*syscall.Stat_t).Uid; {
+		case owner != 0 && int(owner) != os.Geteuid():
+			return fmt.Sprintf("%s belongs to uid %d", dir, owner)
+		case info.Mode()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+			return dir + " can be written by others than its owner"
+		case dir == "/":
+			return ""
+		}
+	}
 }
 
 func address(c checked, l net.Listener) string {

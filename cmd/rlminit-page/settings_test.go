@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -79,5 +80,36 @@ func TestSocket(t *testing.T) {
 	}
 	if _, err := listen(c, ""); err == nil {
 		t.Error("a file was taken for a socket")
+	}
+}
+
+// A directory that somebody else than root and the page can change is named, also one above.
+func TestReplaceable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: no directory can be given to another user")
+	}
+	dir, err := os.MkdirTemp("", "page-") // below a directory with the sticky bit
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	below := filepath.Join(dir, "data", "page")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if why := replaceable(below); why != "" {
+		t.Errorf("root's: %s", why)
+	}
+	if err := os.Chown(filepath.Dir(below), 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if why, want := replaceable(below), filepath.Dir(below)+" belongs to uid 1000"; why != want {
+		t.Errorf("the directory above is a service's: %q, not %q", why, want)
+	}
+	if err := errors.Join(os.Chown(filepath.Dir(below), 0, 0), os.Chmod(filepath.Dir(below), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if why, want := replaceable(below), filepath.Dir(below)+" can be written by others than its owner"; why != want {
+		t.Errorf("everybody can write to the directory above: %q, not %q", why, want)
 	}
 }

@@ -52,6 +52,9 @@ func TestVerbsBesideTheBinary(t *testing.T) {
 		{[]string{"mine~"}, `rlminit: no verb "mine~"; did you mean "mine"?`, 2},
 		{[]string{"text"}, `rlminit: no verb "text"`, 2},
 		{[]string{"page"}, `rlminit: no verb "page" here: it is a program of its own, rlminit-page, which belongs into ` + dir + `; see rlminit help`, 2},
+		{[]string{"page", "--help"}, `rlminit: no verb "page" here: it is a program of its own, rlminit-page`, 2},
+		{[]string{"fleet", "status", "-x"}, `rlminit: no verb "fleet" here: it is a program of its own, rlminit-fleet`, 2},
+		{[]string{"pgae", "--help"}, `rlminit: no verb "pgae"`, 2},
 		{[]string{"stop"}, `rlminit: NAME`, 2}, // its own
 	} {
 		out, code := run(try.args...)

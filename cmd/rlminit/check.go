@@ -16,6 +16,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/document"
+	"rlminit/plan"
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/process"
@@ -139,6 +140,8 @@ func check(file string) (note string, err error) {
 	}
 	c, err := checkConfig(file)
 	switch {
+	case err != nil && isDeclaredSet(full):
+		return "", control.BadRequest("%s is a declared set of profiles, and no configuration; rlminit plan -f %s says what is wrong with it, and what it would change", file, file)
 	case err != nil:
 		return "", err
 	case control.Open().UnderInit():
@@ -158,6 +161,17 @@ func unlimited(c *config.Config) (note string) {
 		note += "; but " + one
 	}
 	return note
+}
+
+// isDeclaredSet tells whether a file declares profiles, as those for rlminit plan do, and no
+// configuration does.
+func isDeclaredSet(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	declared, _ := plan.Parse(path, filepath.Dir(path), text) // its faults are for rlminit plan
+	return len(declared.Profiles) > 0
 }
 
 // limits says which restart limits of a configuration do not hold what they seem to.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -76,7 +78,7 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 			return err
 		}
 		here, _ := os.Getwd()
-		return replace(process.Where{Home: here}, args, os.Environ())
+		return profileMeant(cmd.Context(), client, args[0], replace(process.Where{Home: here}, args, os.Environ()))
 	}
 	e, err := client.Environment(cmd.Context(), profile)
 	if err != nil {
@@ -97,7 +99,30 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 	case uint32(uid) != e.UID:
 		return control.WrongUser(uint32(uid), e.UID)
 	}
-	return replace(process.Where{Dir: e.Dir, Home: e.Home}, args, withTerminal(e.Environment, os.Environ()))
+	err = replace(process.Where{Dir: e.Dir, Home: e.Home}, args, withTerminal(e.Environment, os.Environ()))
+	if profile == "" {
+		err = profileMeant(cmd.Context(), client, args[0], err)
+	}
+	return err
+}
+
+// notFound is the exit code of a command that is not found, as a shell gives it.
+const notFound = 127
+
+// profileMeant says of a command that was not found, and has the name of a profile, how a command is
+// run for that profile.
+func profileMeant(ctx context.Context, client *control.Client, word string, err error) error {
+	var not *notExecuted
+	if !errors.As(err, &not) || not.code != notFound || strings.Contains(word, "/") {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // there may be no supervisor
+	defer cancel()
+	client.Notice = nil
+	if s, unknown := client.Service(ctx, word); unknown == nil && s.Profile != nil {
+		not.what += fmt.Sprintf("; to run a command for the profile %s, write rlminit exec --profile %s -- COMMAND", *s.Profile, *s.Profile)
+	}
+	return not
 }
 
 // passes tells whether the caller, who is not root, may run a command as it is:

@@ -40,7 +40,7 @@ func jobListVerb(t *terminal) *cobra.Command {
 		b.header("JOB", "STATE", "KIND", "PROFILE", "SUBMITTED", "COMMAND")
 		for _, j := range jobs {
 			b.row(j.Job, cell{j.State, jobColour(j.State)}, j.Kind, ownerText(j.Profile, j.Service),
-				j.Submitted.Local().Format(time.DateTime), strings.Join(j.Command, " "))
+				localTime(j.Submitted), strings.Join(j.Command, " "))
 		}
 		b.write(t)
 	})

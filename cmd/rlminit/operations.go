@@ -139,7 +139,26 @@ func followOperation(ctx context.Context, t *terminal, client *control.Client, o
 	return err
 }
 
-// operationLine is `12 restart: running, 3 of 40 done (uid 0)`.
+// namedMembers is how many members of an operation its line names.
+const namedMembers = 3
+
+// membersNamed is `: alice, bob, carol and 37 more`.
+func membersNamed(o control.Operation) string {
+	var names []string
+	for _, m := range o.Members[:min(namedMembers, len(o.Members))] {
+		names = append(names, printable(shortService(m.Name)))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(o.Members) + o.Omitted - len(names); more > 0 && text != "" {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if text != "" {
+		text = ": " + text
+	}
+	return text
+}
+
+// operationLine is `12 restart: running, 3 of 40 done: alice, bob, carol and 37 more (uid 0)`.
 func operationLine(o control.Operation) string {
 	done := 0
 	for _, m := range o.Members {
@@ -151,7 +170,7 @@ func operationLine(o control.Operation) string {
 	if o.Omitted > 0 {
 		of = fmt.Sprintf("%d members", len(o.Members)+o.Omitted)
 	}
-	line := fmt.Sprintf("%d %s: %s, %s (%s, %s)", o.ID, printable(o.Verb), o.State, of, actorText(o.Actor), o.At.Format("2006-01-02T15:04:05Z"))
+	line := fmt.Sprintf("%d %s: %s, %s%s (%s, %s)", o.ID, printable(o.Verb), o.State, of, membersNamed(o), actorText(o.Actor), o.At.UTC().Format("2006-01-02T15:04:05Z"))
 	if o.Reason != "" {
 		line += ": " + printable(o.Reason)
 	}

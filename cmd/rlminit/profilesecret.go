@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +38,7 @@ runs with it. Values are not shown.`,
 					if s.UID != nil {
 						uid = strconv.FormatUint(uint64(*s.UID), 10)
 					}
-					b.row(s.Name, strconv.Itoa(s.Version), s.At.Local().Format(time.DateTime), uid, map[bool]string{true: "yes", false: "no"}[s.InUse])
+					b.row(s.Name, strconv.Itoa(s.Version), localTime(s.At), uid, map[bool]string{true: "yes", false: "no"}[s.InUse])
 				}
 				b.write(t)
 			})

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ id.`,
 			if err != nil {
 				return misplaced(cmd, names, err)
 			}
-			err = answer(t, done, func() { tellReload(t, done) })
+			err = answer(t, done, func() { tellReload(cmd.Context(), t, client, names, done) })
 			if err == nil && done.Operation > 0 {
 				err = followReload(cmd.Context(), t, client, done.Operation)
 			}
@@ -108,7 +109,30 @@ func followReload(ctx context.Context, t *terminal, client *control.Client, id u
 	return err
 }
 
-func tellReload(t *terminal, done control.Reloaded) {
+// stillFailed names services that failed before a reload that has changed nothing: it starts none of
+// them, though what they lacked, such as the file of a secret, may be there by now.
+func stillFailed(ctx context.Context, t *terminal, client *control.Client, names []string) {
+	services, err := client.Services(ctx)
+	if err != nil {
+		return // the reload itself was answered
+	}
+	var failed []string
+	for _, s := range services {
+		named := len(names) == 0 || slices.Contains(names, s.Name) || slices.Contains(names, shortName(s))
+		if named && s.State == "failed" && s.Desired == "running" && s.Refused == "" {
+			failed = append(failed, shortName(s))
+		}
+	}
+	switch len(failed) {
+	case 0:
+	case 1:
+		t.printf("%s failed before, and is still so; rlminit start %s\n", failed[0], failed[0])
+	default:
+		t.printf("%d failed before, and are still so: %s; rlminit start --failed\n", len(failed), strings.Join(failed, ", "))
+	}
+}
+
+func tellReload(ctx context.Context, t *terminal, client *control.Client, names []string, done control.Reloaded) {
 	for _, change := range done.Changes {
 		t.printf("%s: %s", printable(shortService(change.Service)), printable(change.Action))
 		if change.Why != "" {
@@ -121,5 +145,8 @@ func tellReload(t *terminal, done control.Reloaded) {
 	}
 	if len(done.Changes)+len(done.Notes) == 0 {
 		t.printf("nothing has changed\n")
+	}
+	if len(done.Changes) == 0 {
+		stillFailed(ctx, t, client, names)
 	}
 }

@@ -23,7 +23,22 @@ func runVerb(args []string, t *terminal) int {
 		offerWords(root)
 	}
 	root.SetArgs(args[1:])
+	if err := noSuchVerb(root, args[1:]); err != nil {
+		return t.finish(err)
+	}
 	return t.finish(root.ExecuteContext(context.Background()))
+}
+
+// noSuchVerb finds a word that stands where a verb belongs and is none. It is looked for before
+// the flags are: those of a verb that is not there, as of a program that does not lie beside this
+// one, would be judged by another verb, and --help explain that one.
+func noSuchVerb(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	at, rest, err := root.Find(args)
+	if err != nil || !at.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) {
+		return nil
+	}
+	return unknownVerb(at, rest[0])
 }
 
 // finish reports how a verb ended, and what it printed that nobody can read.

@@ -161,19 +161,46 @@ func outcome(s control.Service, changed bool) []control.Outcome {
 	return []control.Outcome{{Service: s, Changed: changed}}
 }
 
-// Status names who supervises, under another init too, and has a word for what waits
-// for its schedule, which JSON has not: there it is stopped, as before.
-func TestStatusNamesTheSupervisorAndSchedules(t *testing.T) {
+// Status has a word for what waits for its schedule, which JSON has not: there it is stopped.
+func TestStatusOfSchedules(t *testing.T) {
 	nightly := control.Service{Name: "nightly", Type: "oneshot", State: "stopped", Desired: "stopped", Schedule: &control.Schedule{Next: ptr(time.Unix(1779645933, 0).UTC())}}
 	off := control.Service{Name: "off", Type: "oneshot", State: "stopped", Desired: "stopped", Schedule: &control.Schedule{NotRun: "enabled is false"}}
 	by := &control.Supervisor{Name: "rlminit", Version: "1.2.3", PID: 9, InitPID: 7}
-	next := time.Unix(1779645933, 0).Local().Format(time.DateTime)
+	next := time.Unix(1779645933, 0).UTC().Format(time.DateTime) + " UTC"
 	answers := map[string]any{"GET /v1/services": []control.Service{nightly, off}, "GET /v1/health": control.Health{OK: true, Supervisor: by}}
 	tell(t, answers, []story{{args: []string{"status"}, out: `NAME     STATE      PID  UPTIME  RESTARTS  PORT  REASON
 nightly  scheduled  -    -       0         -     next at ` + next + `
 off      stopped    -    -       0         -     its schedule is not run: enabled is false
-supervised by rlminit 1.2.3, pid 7 and 9
 `}})
+}
+
+// On a terminal the last lines of status name who supervises, and count the services by their
+// verdicts. Neither is in a pipe.
+func TestStatusEndsWithCounts(t *testing.T) {
+	all := []control.Service{{Name: "rlminit", Type: "tier", State: "running"}}
+	for verdict, states := range map[string][]string{"ill": {"failed", "backoff", "failed"}, "ok": {"running", "exited"}, "pending": {"starting"}, "off": {"stopped"}} {
+		for _, state := range states {
+			all = append(all, control.Service{Name: "s", State: state, Verdict: verdict})
+		}
+	}
+	for services, want := range map[*[]control.Service]string{
+		&all: "7 services: 3 ill (2 failed, 1 backoff), 1 pending, 2 ok, 1 off",
+		{{Name: "a", State: "running", Verdict: "ok"}}: "1 service: 1 ok",
+	} {
+		if got := countedServices(*services); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	b := newBox(t, map[string]any{
+		"GET /v1/services": []control.Service{{Name: "web", State: "running", Verdict: "ok"}},
+		"GET /v1/health":   control.Health{OK: true, Supervisor: &control.Supervisor{Name: "rlminit", Version: "1.2.3", PID: 9, InitPID: 7}},
+	})
+	cmd := b.command("status")
+	_, seen, wait := onScreen(t, cmd, nil)
+	wait()
+	if out, want := seen.wrote(), "supervised by rlminit 1.2.3, pid 7 and 9\r\n1 service: 1 ok\r\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("on a terminal:\n%s", out)
+	}
 }
 
 // For programs commands write what became of each, and exit as they do for people.
@@ -440,7 +467,7 @@ func TestOperations(t *testing.T) {
 		{args: []string{"wait", "--operation", "9", "--for", "running"}, code: 2, err: "rlminit: --for goes with NAME, not with --operation; see rlminit help wait\n", asks: []string{}},
 		{args: []string{"cancel", "7"}, code: 17, err: "rlminit: operation 7 is over: done\n"},
 		{args: []string{"cancel", "x"}, code: 2, err: "rlminit: \"x\" is no id of an operation; write its number; see rlminit help cancel\n", asks: []string{}},
-		{args: []string{"operations"}, out: "7 restart: done, 1 of 1 done (uid 0, 0001-01-01T00:00:00Z)\n"},
+		{args: []string{"operations"}, out: "7 restart: done, 1 of 1 done: alice (uid 0, 0001-01-01T00:00:00Z)\n"},
 	})
 }
 
@@ -528,7 +555,15 @@ func TestReload(t *testing.T) {
 		{name: "faults", args: []string{"reload"}, code: 1, err: "rlminit: a.yaml:1: one\nrlminit: a.yaml:2: two\n"},
 	})
 	tell(t, map[string]any{"POST /v1/reload": control.Reloaded{}}, []story{
-		{args: []string{"reload"}, out: "nothing has changed\n", asks: []string{`POST /v1/reload {}`}},
+		{args: []string{"reload"}, out: "nothing has changed\n", asks: []string{"GET /v1/services", `POST /v1/reload {}`}},
+	})
+	page := control.Service{Name: "page", State: "failed", Desired: "running"}
+	web := control.Service{Name: "gateway-web", Profile: ptr("web"), State: "failed", Desired: "running"}
+	off := control.Service{Name: "off", State: "failed", Desired: "stopped"}
+	tell(t, map[string]any{"POST /v1/reload": control.Reloaded{}, "GET /v1/services": []control.Service{page, web, off}}, []story{
+		{args: []string{"reload"}, out: "nothing has changed\n2 failed before, and are still so: web, page; rlminit start --failed\n"},
+		{args: []string{"reload", "page"}, out: "nothing has changed\npage failed before, and is still so; rlminit start page\n"},
+		{args: []string{"reload", "--json"}, out: "{\n  \"changes\": null,\n  \"notes\": null\n}\n"},
 	})
 }
 

@@ -70,7 +70,7 @@ func sessionListVerb(t *terminal) *cobra.Command {
 		b.header("SESSION", "STATE", "KEY", "PROFILE", "JOBS", "UNTIL", "DIR")
 		for _, s := range sessions {
 			b.row(s.Session, s.State, textOr(s.Key, "-"), ownerText(s.Profile, s.Service),
-				number(&s.Jobs), s.Until.Local().Format(time.DateTime), s.Dir)
+				number(&s.Jobs), localTime(s.Until), s.Dir)
 		}
 		b.write(t)
 	})

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,8 +29,9 @@ func statusVerb(t *terminal) *cobra.Command {
 		Long: `Shows each service with its state: stopped, waiting (for what it requires),
 starting, running, unhealthy (it runs, but its health probe fails), stopping,
 backoff (waiting before the next attempt), failed, exited, or scheduled (stopped
-until its schedule runs it; the last column shows when). The last line shows
-rlminit's version, and the pids of its init and its supervisor. JSON has fewer
+until its schedule runs it; the last column shows when). On a terminal two more
+lines show rlminit's version with the pids of its init and its supervisor, and
+how many services are ill, pending, ok and off. JSON has fewer
 states: unhealthy is running with healthy false, scheduled is stopped with
 schedule.next; the supervisor is in health --json. With -q nothing is printed,
 and the exit code is 3 when a named service is not running; without names, when
@@ -163,8 +166,11 @@ func supervisedBy(ctx context.Context, t *terminal, client *control.Client, serv
 	if err != nil {
 		return
 	}
-	if by := health.Supervisor; by != nil {
+	if by := health.Supervisor; by != nil && t.isTTY {
 		t.printf("supervised by %s %s, pid %d and %d\n", printable(by.Name), printable(by.Version), by.InitPID, by.PID)
+	}
+	if t.isTTY {
+		t.printf("%s\n", countedServices(services))
 	}
 	if health.Missing != "" {
 		t.complain(health.Missing)
@@ -172,6 +178,40 @@ func supervisedBy(ctx context.Context, t *terminal, client *control.Client, serv
 	for _, lacking := range append(health.Walls, health.Unsent...) {
 		t.complain(lacking)
 	}
+}
+
+// countedServices says how many services have each verdict, and in which states the ill ones are.
+func countedServices(services []control.Service) string {
+	verdicts, states, all := map[string]int{}, map[string]int{}, 0
+	for _, s := range services {
+		if s.Verdict == "" { // a tier of rlminit's own
+			continue
+		}
+		all++
+		verdicts[s.Verdict]++
+		if s.Verdict == "ill" {
+			states[s.Seen()]++
+		}
+	}
+	var parts []string
+	for _, verdict := range []string{"ill", "pending", "ok", "off"} {
+		n := verdicts[verdict]
+		if n == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%d %s", n, verdict)
+		if verdict == "ill" {
+			var of []string
+			for _, state := range slices.SortedFunc(maps.Keys(states), func(a, b string) int {
+				return cmp.Or(states[b]-states[a], strings.Compare(a, b))
+			}) {
+				of = append(of, fmt.Sprintf("%d %s", states[state], state))
+			}
+			part += " (" + strings.Join(of, ", ") + ")"
+		}
+		parts = append(parts, part)
+	}
+	return counted(all, "service", "services") + ": " + strings.Join(parts, ", ")
 }
 
 // show prints services for people or, with --json, for programs.
@@ -297,7 +337,7 @@ func nextOf(schedules map[string]control.Schedule) string {
 	if first == "" {
 		return ""
 	}
-	return first + " runs next at " + schedules[first].Next.Local().Format(time.DateTime)
+	return first + " runs next at " + localTime(*schedules[first].Next)
 }
 
 // recurrence says when a scheduled service runs next, and what became of it last.
@@ -307,14 +347,14 @@ func recurrence(s *control.Schedule) string {
 	case s.NotRun != "":
 		text = "its schedule is not run: " + s.NotRun
 	case s.Next != nil:
-		text = "next at " + s.Next.Local().Format(time.DateTime)
+		text = "next at " + localTime(*s.Next)
 	}
 	if s.Last != nil {
 		state := "runs"
 		if s.LastState != nil {
 			state = *s.LastState
 		}
-		text += fmt.Sprintf("; that of %s (job %s) %s", s.Last.Local().Format(time.DateTime), *s.LastJob, state)
+		text += fmt.Sprintf("; that of %s (job %s) %s", localTime(*s.Last), *s.LastJob, state)
 	}
 	return text
 }

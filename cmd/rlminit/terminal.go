@@ -152,6 +152,9 @@ const (
 	bold   = "1"
 )
 
+// localTime is a time for people, with its zone: the container's may be another than theirs.
+func localTime(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05 MST") }
+
 // paint gives a text its colour. Whoever answers may have chosen the text, an
 // intruder in the supervisor too.
 func (t *terminal) paint(colour, s string) string {

@@ -186,6 +186,9 @@ func (a *Agent) change(in Input) {
 		before := a.view.Owners[c.Name]
 		a.view.Apply(c)
 		a.heard(c, before)
+		if _, is := c.Value.(*Space); is && !in.Whole {
+			a.missed()
+		}
 	}
 	if in.Whole {
 		a.missed()
@@ -225,6 +228,10 @@ func (a *Agent) heard(c Change, before Owner) {
 			}
 		}
 		a.vacate(c.Name)
+	case *Space:
+		for _, h := range a.held {
+			h.look(a) // what is to move waits for it
+		}
 	case *Member, *Drain:
 		m, is := c.Value.(*Member)
 		if is && !c.Gone {

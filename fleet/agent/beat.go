@@ -6,7 +6,7 @@ import "cmp"
 type heartbeats struct {
 	beats map[int64]beat   // the last beat of each session, by lease
 	until map[string]int64 // by profile: until when the gateway of an ended session may run
-	floor int64            // the same of sessions whose end this member has not heard
+	floor int64            // the same of sessions whose end or beats this member has not heard; never: it hears none (R8)
 	late  int64            // when the next session may be overdue; 0: now
 }
 
@@ -53,13 +53,21 @@ func (a *Agent) vacated(name string, before Owner) {
 }
 
 // missed is called when the view was read as a whole: a session of which this member has heard
-// nothing may have ended just before (R3).
+// nothing may have ended just before (R3). It is called too when the key space came or went: while
+// it is absent, beats put nothing that a member could hear. Each of those was confirmed before the
+// key was put again, so after the time of a lease from then on silence tells again that a session
+// is over (R8).
 func (a *Agent) missed() {
+	if a.view.Space == 0 {
+		a.floor = never
+		return
+	}
 	longest := a.config.TTL
 	for _, m := range a.view.Members {
 		longest = max(longest, m.TTL)
 	}
 	a.floor = a.now + longest
+	a.late = min(a.late, a.floor)
 }
 
 // overdue has etcd end the sessions of which no beat was heard for the time of their lease:
@@ -67,6 +75,10 @@ func (a *Agent) missed() {
 // when its leader changes.
 func (a *Agent) overdue() {
 	if a.session.lease == 0 {
+		return
+	}
+	if a.now < a.floor {
+		a.wake(a.floor)
 		return
 	}
 	if a.now >= a.late {
@@ -80,7 +92,7 @@ func (a *Agent) overdue() {
 			}
 			due := max(b.at+b.ttl+turn, b.asked+retry)
 			if a.now >= due {
-				a.do(Effect{Kind: Evict, Name: name, Lease: lease, Revision: b.revision})
+				a.do(Effect{Kind: Evict, Name: name, Lease: lease, Revision: b.revision, Space: a.view.Space})
 				b.asked, due = a.now, a.now+retry
 				a.beats[lease] = b
 			}

@@ -95,7 +95,7 @@ func (a *Agent) claim() {
 			continue // it is in the next scan, if at all
 		}
 		a.hold(name, 0, Claiming)
-		a.do(Effect{Kind: Claim, Name: name, Lease: s.lease, Fence: a.view.Marks[name].Fence})
+		a.do(Effect{Kind: Claim, Name: name, Lease: s.lease, Fence: a.view.Marks[name].Fence, Space: a.view.Space})
 		room--
 	}
 	if len(a.queue) == 0 && a.scan != never {
@@ -130,7 +130,7 @@ func (a *Agent) scanAll() {
 				if s := &a.session; rank > 0 && (!left || a.now < s.from+s.ttl) {
 					from = max(from, a.joined+a.config.Settle)
 				}
-				v.due = max(v.after, from+int64(rank)*a.config.Delay)
+				v.due = min(never, max(v.after, from+int64(rank)*a.config.Delay))
 			}
 		}
 		switch {

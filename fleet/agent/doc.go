@@ -11,7 +11,7 @@
 //
 // It has no clock, no goroutine and no I/O. Effects may be carried out late, twice or
 // never, and their answers may be lost: what is safe then is in SAFETY.md, whose rules
-// are named here as (R1) to (R7). Only the order of the inputs is taken for granted.
+// are named here as (R1) to (R8). Only the order of the inputs is taken for granted.
 //
 // All times are nanoseconds of CLOCK_BOOTTIME of this machine.
 package agent

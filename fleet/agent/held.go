@@ -350,8 +350,8 @@ func (h *Held) reconsider(a *Agent) {
 	p, declared := a.view.Profiles[h.Name]
 	m, moves := a.view.Moves[h.Name]
 	drain, drains := a.view.Drains[a.config.Member]
-	moves = moves && m.To != a.config.Member && a.view.takes(m.To, h.Name)
-	drains = drains && a.drained < max(drain.Limit, 1)
+	moves = moves && m.To != a.config.Member && a.view.takes(m.To, h.Name) && !a.view.Full() // nobody could claim it
+	drains = drains && a.drained < max(drain.Limit, 1) && !a.view.Full()
 	switch {
 	case a.leaving:
 		h.give(a, "the agent is to end")

@@ -17,7 +17,7 @@ func running(t *testing.T, c Config) *lone {
 	l := &lone{t: t, agent: New(c, nil), now: 100 * second}
 	l.step(Input{Kind: Began})
 	l.step(Input{Kind: Surveyed})
-	l.step(Input{Kind: Changed, Whole: true, Revision: 5, Changes: []Change{{Revision: 5, Name: "alice", Value: &Profile{Revision: 5, Text: "one"}}}})
+	l.step(Input{Kind: Changed, Whole: true, Revision: 5, Changes: []Change{{Revision: 1, Value: &Space{1}}, {Revision: 5, Name: "alice", Value: &Profile{Revision: 5, Text: "one"}}}})
 	l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
 	l.step(Input{Kind: Changed, Revision: 6, Changes: []Change{{Revision: 6, Name: "m", Value: &Member{Lease: 7}}}})
 	l.step(Input{Kind: Claimed, Name: "alice", Lease: 7, Fence: 9})
@@ -34,7 +34,7 @@ func claiming(t *testing.T, seen int64, all ...Change) *lone {
 	l.step(Input{Kind: Began})
 	l.step(Input{Kind: Surveyed, Sent: l.now + seen})
 	l.step(Input{Kind: Granted, Lease: 7, TTL: testTTL, Sent: l.now})
-	l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: append([]Change{{Revision: 4, Name: "m", Value: &Member{Lease: 7}}}, all...)})
+	l.step(Input{Kind: Changed, Whole: true, Revision: 9, Changes: append([]Change{{Revision: 1, Value: &Space{1}}, {Revision: 4, Name: "m", Value: &Member{Lease: 7}}}, all...)})
 	return l
 }
 

@@ -16,7 +16,7 @@ const (
 
 	Granted    // the session Lease for TTL; the grant was sent at Sent
 	NotGranted // or could not be said
-	Renewed    // the keep-alive of Lease that was sent at Sent is confirmed
+	Renewed    // the beat of Lease that was sent at Sent is confirmed; Full: it could put nothing
 	NotRenewed // it could not be confirmed
 	Expired    // etcd does not know Lease any more
 
@@ -68,6 +68,7 @@ type Input struct {
 	Fence   int64
 	Outcome Outcome
 	Failed  bool
+	Full    bool
 	Text    string
 	Names   []string
 	Runs    []Run
@@ -93,8 +94,8 @@ const (
 	Grant                     // answered by Granted, NotGranted
 	Renew                     // Lease, TTL, Names, which are declared and foreign here: answered by Renewed, NotRenewed, Expired
 	Revoke                    // Lease: nothing runs under it; not answered
-	Evict                     // Name, Lease, Revision: end the session of that member if its key is of that revision; not answered
-	Claim                     // Name, Lease, Fence: if nobody has it, and its mark has that fence, 0: there is none; answered by Claimed, Taken, Unsure
+	Evict                     // Name, Lease, Revision, Space: end the session of that member if its key is of that revision, and the key space of that one; not answered
+	Claim                     // Name, Lease, Fence, Space: if nobody has it, and its mark has that fence and the key space that revision, or there is no mark and Fence is 0; answered by Claimed, Taken, Unsure
 	Release                   // Name, Fence: if it is still so; answered by Released
 	Try                       // Name, Fence, Profile, Revision: would the box take it; answered by Tried
 	Prepare                   // Name, Fence, Lease, Profile, Restore: definition and, with Restore, stored data; answered by Prepared
@@ -119,6 +120,7 @@ type Effect struct {
 	At        int64 // the deadline
 	Count     int
 	Revision  int64
+	Space     int64
 	Profile   Profile
 	Restore   bool
 	Unsure    bool // whether anything ran under the claim is not known

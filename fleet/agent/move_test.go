@@ -23,6 +23,7 @@ func TestMoveTakenBack(t *testing.T) {
 	step(Input{Kind: Began, Lease: 5, TTL: testTTL, Sent: now - second})
 	step(Input{Kind: Surveyed, Runs: []Run{{Name: "alice", Fence: 9}}})
 	step(Input{Kind: Changed, Whole: true, Revision: 20, Changes: []Change{
+		{Value: &Space{1}},
 		{Name: "m", Value: &Member{}},
 		{Name: "n", Value: &Member{Capacity: 1}},
 		{Name: "bob", Value: &Owner{Member: "n", Fence: 10}},

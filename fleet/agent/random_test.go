@@ -23,6 +23,7 @@ func walk(seed uint64, r rules) (*world, string) {
 			return w, w.failure
 		}
 	}
+	w.full = false
 	for i, n := range w.nodes {
 		n.out, n.mute = false, false
 		w.thaw(i)
@@ -81,7 +82,7 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 	t.Logf("%d lives: %v", to-from+1, counts)
-	for _, k := range []string{"deadline", "expired", "evicted", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "old leader", "crashed", "restored", "stored", "stored late", "ended at once"} {
+	for _, k := range []string{"deadline", "expired", "evicted", "started", "released", "unanswered", "partition", "frozen", "agent killed", "box killed", "box mute", "moved", "drained", "changed", "leader", "old leader", "crashed", "restored", "stored", "stored late", "ended at once", "full"} {
 		if *seed == 0 && counts[k] == 0 {
 			t.Errorf("never in all the lives: %s", k)
 		}
@@ -98,6 +99,7 @@ func TestBrokenWorlds(t *testing.T) {
 		"a claim asks for nothing":          {claimAny: true},
 		"a claim does not compare the mark": {markAny: true},
 		"sent is when the answer came":      {sentLate: true},
+		"a keep-alive counts as a beat":     {beatKept: true},
 		"a release takes any fence":         {releaseAny: true},
 		"clocks are 10 % slow":              {drift: true},
 		"a save that comes late counts":     {putAny: true},

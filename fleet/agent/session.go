@@ -1,5 +1,8 @@
 package agent
 
+// Remedy is what a person does when etcd has no space.
+const Remedy = "compact and defragment etcd, or raise its --quota-backend-bytes, then run etcdctl alarm disarm"
+
 // session is the lease of a member. The zero value is none.
 //
 // Invariant: if lease is not 0, others claim nothing that it has before sent+ttl, by their
@@ -12,6 +15,7 @@ type session struct {
 	adopted bool  // an agent before this one began it
 	asked   int64 // when the keep-alive was sent that is under way; 0: none is
 	said    bool  // that etcd does not answer, or the box
+	full    bool  // the last beat could put nothing, since etcd has no room
 
 	ended int64 // the lease before, which is revoked before the next one, once nothing runs under it
 	grant int64 // when a grant was asked for that is not answered; 0: none was
@@ -60,6 +64,14 @@ func (s *session) renewed(a *Agent, in Input) {
 	}
 	s.asked = 0
 	s.sent = max(s.sent, in.Sent)
+	if s.full != in.Full {
+		s.full = in.Full
+		if s.full {
+			a.say("etcd has no space left: what runs goes on, and nothing is started elsewhere; %s", Remedy)
+		} else {
+			a.say("etcd has space again: profiles are claimed again after a lease")
+		}
+	}
 	if s.said {
 		s.said = false
 		a.say("the lease is renewed again")

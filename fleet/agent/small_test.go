@@ -48,13 +48,13 @@ func (a *Agent) clone() *Agent {
 // are not the same: what a search loses by that it loses in depth alone.
 func (w *world) sum() uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, w.t, w.revision, w.leases, w.owners, w.marks, w.members, w.stored, w.puts, len(w.log))
+	fmt.Fprint(h, w.t, w.revision, w.leases, w.owners, w.marks, w.members, w.stored, w.puts, len(w.log), w.full, w.space)
 	for _, q := range w.requests {
 		fmt.Fprint(h, q.node, q.life, q.sent, q.effect)
 	}
 	for _, n := range w.nodes {
 		a := n.agent
-		fmt.Fprint(h, n.life, n.heard, n.runs, n.dirs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.failed, a.floor, a.late)
+		fmt.Fprint(h, n.life, n.heard, n.runs, n.dirs, n.memory, a.session, a.over, a.began, a.loaded, a.surveyed, a.adopted, a.quiet, a.seen, a.scan, a.queue, a.beats, a.until, a.failed, a.floor, a.late, a.view.Space)
 		for _, name := range sorted(a.held) {
 			fmt.Fprint(h, *a.held[name])
 		}
@@ -109,6 +109,7 @@ func (w *world) steps() (all []step) {
 		}
 		all = append(all, step{true, func(w *world) { w.begin(i) }})
 	}
+	all = append(all, step{!w.full, func(w *world) { w.full = !w.full }})
 	for id, l := range w.leases {
 		all = append(all, step{w.t < l.end, func(w *world) { w.expire(id) }})
 	}

@@ -65,12 +65,18 @@ type Live struct {
 	Doing   string `json:"doing,omitempty"`   // what is done before it runs
 }
 
+// Space is that etcd has room for what a fleet puts. Under its alarm NOSPACE etcd refuses puts,
+// and beats delete the key instead (R8).
+type Space struct {
+	Revision int64 // at which the key was created
+}
+
 // Change is one key of etcd that is put or, if Gone, deleted.
 type Change struct {
 	Revision int64
-	Name     string // of the member or profile
+	Name     string // of the member or profile; "": of a *Space
 	Gone     bool
-	Value    any // *Member, *Owner, *Mark, *Profile, *Move, *Drain, *Backoff or *Live; of what is gone, a nil one
+	Value    any // *Member, *Owner, *Mark, *Profile, *Move, *Drain, *Backoff, *Live or *Space; of what is gone, a nil one
 }
 
 // View is what etcd says of a fleet.
@@ -84,9 +90,13 @@ type View struct {
 	Backoffs map[string]Backoff
 	Reports  map[string]Live
 
+	// Space is the create revision of the key; 0: it is absent, so etcd has no room, or no member
+	// has put it yet.
+	Space int64
+
 	Load map[string]int // how many profiles each member owns
 	// Epoch changes when the order of members may be another one: one came, went, drains,
-	// or has become full, or not full any more.
+	// or has become full, or not full any more. It changes with Space too.
 	Epoch int64
 }
 
@@ -103,7 +113,7 @@ func (v *View) Clone() *View {
 	return &View{
 		Members: maps.Clone(v.Members), Owners: maps.Clone(v.Owners), Marks: maps.Clone(v.Marks), Profiles: maps.Clone(v.Profiles),
 		Moves: maps.Clone(v.Moves), Drains: maps.Clone(v.Drains), Backoffs: maps.Clone(v.Backoffs), Reports: maps.Clone(v.Reports),
-		Load: maps.Clone(v.Load), Epoch: v.Epoch,
+		Space: v.Space, Load: maps.Clone(v.Load), Epoch: v.Epoch,
 	}
 }
 
@@ -143,8 +153,16 @@ func (v *View) Apply(c Change) {
 		set(v.Backoffs, c, value)
 	case *Live:
 		set(v.Reports, c, value)
+	case *Space:
+		if v.Space = 0; !c.Gone {
+			v.Space = value.Revision
+		}
+		v.Epoch++
 	}
 }
+
+// Full tells whether etcd has no room, as the members have found.
+func (v *View) Full() bool { return v.Space == 0 && len(v.Members) > 0 }
 
 // Runs tells whether a profile runs, as it is declared now.
 func (v *View) Runs(name string) bool {
@@ -187,6 +205,9 @@ func (v *View) gone(whole []Change, revision int64) (out []Change) {
 	out = appendGone(out, v.Moves, there, revision)
 	out = appendGone(out, v.Drains, there, revision)
 	out = appendGone(out, v.Reports, there, revision)
+	if v.Space != 0 && !there[key{kind: reflect.TypeFor[*Space]()}] {
+		out = append(out, Change{Revision: revision, Gone: true, Value: (*Space)(nil)})
+	}
 	return appendGone(out, v.Backoffs, there, revision)
 }
 

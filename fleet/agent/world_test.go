@@ -36,6 +36,8 @@ type world struct {
 	puts     []put // of what is to be current, which may come late
 	writes   int64
 	saves    int
+	full     bool  // etcd has no space: it puts nothing, and deletes
+	space    int64 // the revision of the key; 0: it is absent
 	rules    rules
 	calm     int // the higher the fewer faults
 	counts   map[string]int
@@ -115,6 +117,7 @@ type rules struct {
 	claimAny   bool // a claim asks neither that the key is absent nor for the mark
 	markAny    bool // a claim does not compare the mark
 	sentLate   bool // a keep-alive is taken as sent when its answer comes
+	beatKept   bool // a beat to an etcd without space is confirmed though it deletes nothing: a keep-alive counts as a beat
 	releaseAny bool // a release does not compare the fence
 	putAny     bool // what names data as current does not compare what was
 	restoreNot bool // a restore leaves what is there
@@ -389,7 +392,12 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 	n, e := w.nodes[r.node], r.effect
 	switch e.Kind {
 	case Grant:
+		if w.full {
+			in.Kind = NotGranted
+			return in, true
+		}
 		w.lastID++
+		w.room()
 		w.leases[w.lastID] = lease{member: n.name, end: w.t + testTTL}
 		w.members[n.name] = w.lastID
 		w.put(Change{Name: n.name, Value: &Member{Lease: w.lastID}})
@@ -402,15 +410,25 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 		}
 		l.end = w.t + testTTL
 		w.leases[e.Lease] = l
-		w.put(Change{Name: l.member, Value: &Member{Lease: e.Lease}})
-		in.Kind, in.Sent = Renewed, r.sent
+		in.Kind, in.Sent, in.Full = Renewed, r.sent, w.full || e.Count != 0
+		switch {
+		case e.Count != 0: // the second half of a beat that could put nothing
+			w.delete()
+		case w.full && !w.rules.beatKept:
+			r.effect.Count = 1
+			w.requests = append(w.requests, r)
+			return in, false
+		case !w.full:
+			w.room()
+			w.put(Change{Name: l.member, Value: &Member{Lease: e.Lease}})
+		}
 	case Revoke:
 		if _, ok := w.leases[e.Lease]; ok {
 			w.expire(e.Lease)
 		}
 		return in, false
 	case Evict:
-		if _, ok := w.leases[e.Lease]; ok && w.lastBeat(e.Name) == e.Revision {
+		if _, ok := w.leases[e.Lease]; ok && w.lastBeat(e.Name) == e.Revision && w.space == e.Space {
 			w.counts["evicted"]++
 			w.expire(e.Lease)
 		}
@@ -418,7 +436,11 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 	case Claim:
 		_, alive := w.leases[e.Lease]
 		in.Fence = 0
-		if _, has := w.owners[e.Name]; !alive || !w.rules.claimAny && (has || w.marks[e.Name] != e.Fence && !w.rules.markAny) {
+		if w.full {
+			in.Kind = Unsure
+			return in, true
+		}
+		if _, has := w.owners[e.Name]; !alive || !w.rules.claimAny && (has || w.marks[e.Name] != e.Fence && !w.rules.markAny || e.Fence != 0 && w.space != e.Space) {
 			in.Kind = Taken
 			return in, true
 		}
@@ -442,6 +464,23 @@ func (w *world) etcd(r request, in Input) (Input, bool) {
 		in.Kind = Released
 	}
 	return in, true
+}
+
+// room puts the key space, if it is absent.
+func (w *world) room() {
+	if w.space == 0 {
+		w.space = w.revision + 1
+		w.put(Change{Value: &Space{w.space}})
+	}
+}
+
+// delete deletes it.
+func (w *world) delete() {
+	w.counts["full"]++
+	if w.space != 0 {
+		w.space = 0
+		w.put(Change{Gone: true, Value: (*Space)(nil)})
+	}
 }
 
 // lastBeat is the revision of a member's key.
@@ -641,6 +680,9 @@ func snapshot(v *View) (out []Change) {
 	for name, m := range v.Backoffs {
 		out = append(out, Change{Name: name, Value: &m})
 	}
+	if v.Space != 0 {
+		out = append(out, Change{Value: &Space{v.Space}})
+	}
 	slices.SortFunc(out, func(a, b Change) int {
 		return strings.Compare(a.Name+fmt.Sprintf("%T", a.Value), b.Name+fmt.Sprintf("%T", b.Value))
 	})
@@ -651,7 +693,7 @@ func snapshot(v *View) (out []Change) {
 func (w *world) fault(r *rand.Rand, i int) {
 	n := w.nodes[i]
 	name := sorted(w.nodes[0].agent.view.Profiles)
-	switch k := r.IntN(13); {
+	switch k := r.IntN(14); {
 	case k < 2:
 		n.out = !n.out
 		w.counts["partition"]++
@@ -706,6 +748,8 @@ func (w *world) fault(r *rand.Rand, i int) {
 		}
 	case k == 11 && !n.out: // the watch begins anew
 		n.heard = 0
+	case k == 13:
+		w.full = !w.full
 	case k == 12:
 		if n.mute = r.IntN(3) == 0; n.mute {
 			w.counts["box mute"]++

@@ -263,7 +263,7 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 		in.TTL = int64(ttl)
 	case agent.Renew:
 		in.Kind, in.Sent = agent.Renewed, sent
-		switch err = m.renew(ctx, e); {
+		switch in.Full, err = m.renew(ctx, e); {
 		case errors.Is(err, store.ErrExpired):
 			in.Kind = agent.Expired
 		case err != nil:
@@ -271,7 +271,7 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 		}
 	case agent.Claim:
 		in.Kind = agent.Claimed
-		switch in.Fence, err = m.Store.Claim(ctx, e.Name, m.Config.Agent.Member, e.Lease, e.Fence); {
+		switch in.Fence, err = m.Store.Claim(ctx, e.Name, m.Config.Agent.Member, e.Lease, e.Fence, e.Space); {
 		case errors.Is(err, store.ErrTaken):
 			in.Kind = agent.Taken
 		case err != nil:
@@ -283,7 +283,7 @@ func (m *Member) askStore(ctx context.Context, e agent.Effect, in *agent.Input) 
 }
 
 // renew sends a beat with what this member is now, and the time of the lease that it has.
-func (m *Member) renew(ctx context.Context, e agent.Effect) error {
+func (m *Member) renew(ctx context.Context, e agent.Effect) (full bool, err error) {
 	is := m.Config.Member
 	is.TTL, is.Foreign = e.TTL, e.Names
 	return m.Store.Renew(ctx, m.Config.Agent.Member, is, e.Lease)
@@ -298,7 +298,7 @@ func (m *Member) tellStore(ctx context.Context, e agent.Effect) {
 		m.Store.Revoke(ctx, e.Lease)
 	case agent.Evict:
 		var done bool
-		if done, err = m.Store.Evict(ctx, e.Name, e.Lease, e.Revision); done {
+		if done, err = m.Store.Evict(ctx, e.Name, e.Lease, e.Revision, e.Space); done {
 			m.Log.Printf("nothing is heard of the member %s, and etcd has not ended its session: it is ended now", e.Name)
 		}
 	case agent.Fail:

@@ -145,8 +145,9 @@ const lease = 4 * time.Second
 
 func newFleet(t *testing.T, nodes, members int) *fleet { return newFleetOf(t, nodes, members, lease) }
 
-func newFleetOf(t *testing.T, nodes, members int, lease time.Duration) *fleet {
-	f := &fleet{t: t, lease: lease, poll: 200 * time.Millisecond, etcd: cluster.Start(t, nodes), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}, is: agent.Member{Weight: 1}}
+// newFleetOf has etcd started with further flags.
+func newFleetOf(t *testing.T, nodes, members int, lease time.Duration, flags ...string) *fleet {
+	f := &fleet{t: t, lease: lease, poll: 200 * time.Millisecond, etcd: cluster.Secured(t, nodes, nil, flags...), all: &register{running: map[string]string{}}, boxes: map[string]*pretended{}, cancels: map[string]func(){}, is: agent.Member{Weight: 1}}
 	f.store = f.open()
 	t.Cleanup(func() {
 		for _, cancel := range f.cancels {

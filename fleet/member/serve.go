@@ -35,6 +35,9 @@ func (m *Member) note(in agent.Input) {
 		if in.Kind == agent.Renewed {
 			m.counts.KeepAlives++
 		}
+		if in.Full {
+			m.trouble = "etcd has no space left: what runs goes on, and nothing is started elsewhere; " + agent.Remedy
+		}
 	case agent.NotGranted:
 		if m.trouble != in.Text {
 			m.Log.Print(in.Text)

@@ -17,7 +17,7 @@ type Snapshot struct {
 	Revision int64       // of etcd, up to which View has all changes; 0: nothing is known yet
 	Phases   map[agent.Phase]int
 	Deadline int64  // of what runs here, unless a keep-alive is confirmed before; 0: there is no session
-	Trouble  string // why the session is not renewed; "": it is
+	Trouble  string // why the session is not renewed, or only by beats that put nothing; "": it is
 	Counts   Counts
 	Etcd     store.Asked
 }
@@ -101,6 +101,8 @@ func writeFleet(t *metrics.Text, v *agent.View) {
 	}
 	t.One("rlminit_fleet_profiles_unplaced", "gauge", "", "Profiles that wait, and that no member takes.", float64(unplaced))
 	t.One("rlminit_fleet_profiles_moving", "gauge", "", "Moves that are not done.", float64(len(v.Moves)))
+	full := map[bool]float64{true: 1}[v.Full()]
+	t.One("rlminit_fleet_etcd_full", "gauge", "", "1: etcd has no space left (its alarm NOSPACE), so what runs goes on, and nothing is started elsewhere.", full)
 	t.One("rlminit_fleet_profiles_failing", "gauge", "", "Profiles that could not be started, and have not run for a minute since.", float64(len(v.Backoffs)))
 }
 

@@ -11,6 +11,7 @@ import (
 func TestWhy(t *testing.T) {
 	v := agent.NewView()
 	v.Take([]agent.Change{
+		{Value: &agent.Space{Revision: 1}},
 		{Name: "m", Value: &agent.Member{}},
 		{Name: "new", Value: &agent.Profile{}},
 		{Name: "left", Value: &agent.Profile{}},
@@ -35,5 +36,9 @@ func TestWhy(t *testing.T) {
 		if !strings.HasPrefix(p.Why, want[p.Name]) || p.Name == "new" && p.Why != want[p.Name] {
 			t.Errorf("%s: %s", p.Name, p.Why)
 		}
+	}
+	v.Take([]agent.Change{{Gone: true, Value: (*agent.Space)(nil)}})
+	if why := Of(v, "left").Why; !strings.Contains(why, "etcd has no space left") {
+		t.Errorf("etcd has no space, and left waits for %s", why)
 	}
 }

@@ -28,6 +28,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"rlminit/fleet/agent"
 )
 
 // Config says where etcd is, and whose keys are meant.
@@ -94,6 +96,9 @@ func (s *Store) begin(ctx context.Context, within time.Duration) (bounded contex
 	s.mutex.Unlock()
 	begun := time.Now()
 	return bounded, func(err *error) {
+		if errors.Is(*err, rpctypes.ErrNoSpace) {
+			*err = fmt.Errorf("%w; %s", *err, agent.Remedy)
+		}
 		failed := *err != nil && ctx.Err() == nil && !errors.Is(*err, ErrTaken) && !errors.Is(*err, ErrExpired)
 		silent := *err != nil && (bounded.Err() != nil || unavailable(*err)) && ctx.Err() == nil
 		cancel()

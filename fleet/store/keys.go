@@ -25,6 +25,7 @@ const (
 	backoffs = "backoff/"
 	reports  = "runs/"
 	data     = "data/"
+	space    = "space" // a key, and no kind: there is room, since it could be put
 )
 
 // known are those that decode makes changes of.
@@ -97,6 +98,9 @@ func (s *Store) decode(kv *mvccpb.KeyValue, gone bool) (c agent.Change, ok bool)
 	rest, ok := strings.CutPrefix(string(kv.Key), s.prefix)
 	if !ok {
 		return c, false
+	}
+	if rest == space {
+		return agent.Change{Revision: kv.ModRevision, Gone: gone, Value: &agent.Space{Revision: kv.CreateRevision}}, true
 	}
 	kind, name, ok := strings.Cut(rest, "/")
 	if !ok || !known[kind+"/"] {

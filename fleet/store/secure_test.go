@@ -117,8 +117,8 @@ func TestSecured(t *testing.T) {
 	lease, _, err := s.Grant(t.Context(), "m", agent.Member{}, 60*time.Second)
 	a.must(err)
 	for round := range 3 {
-		a.must(s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease))
-		fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
+		a.must(beat(s, "m", 2, lease))
+		fence, err := s.Claim(t.Context(), "alice", "m", lease, 0, 0)
 		a.must(err)
 		a.must(s.Release(t.Context(), "alice", fence))
 		await(t, seen, fence)
@@ -127,10 +127,14 @@ func TestSecured(t *testing.T) {
 			a.sign("member", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		}
 	}
-	if done, err := s.Evict(t.Context(), "m", lease, s.confirmed.Load()); !done || err != nil {
+	whole, _, err := s.Whole(t.Context())
+	a.must(err)
+	view := agent.NewView()
+	view.Take(whole)
+	if done, err := s.Evict(t.Context(), "m", lease, s.confirmed.Load(), view.Space); !done || err != nil {
 		t.Errorf("the member is ended: %v, %v", done, err)
 	}
-	if err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); !errors.Is(err, ErrExpired) {
+	if _, err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); !errors.Is(err, ErrExpired) {
 		t.Errorf("a lease that was revoked: %v", err)
 	}
 	for what, c := range map[string]Config{

@@ -36,7 +36,7 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 	key := s.prefix + members + name
 	m.TTL = g.TTL * int64(time.Second)
 	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(g.ID))).Commit()
+		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(g.ID)), s.room()).Commit()
 	switch {
 	case err != nil: // the key may be there, and would be in the way of the next session
 		go s.Revoke(caller, int64(g.ID))
@@ -55,7 +55,9 @@ func (s *Store) Grant(ctx context.Context, name string, m agent.Member, ttl time
 // leads no more, and it fails if the session has ended. The keep-alive only has etcd not end
 // the lease, and nobody waits for it: a member of etcd that does not lead passes it on to the
 // one that it takes for the leader, also if that hangs.
-func (s *Store) Renew(ctx context.Context, name string, m agent.Member, lease int64) (err error) {
+//
+// An etcd without space puts nothing, so the beat is full then: see beatFull.
+func (s *Store) Renew(ctx context.Context, name string, m agent.Member, lease int64) (full bool, err error) {
 	go func() {
 		bounded, cancel := context.WithTimeout(ctx, s.timeout)
 		defer cancel()
@@ -65,19 +67,40 @@ func (s *Store) Renew(ctx context.Context, name string, m agent.Member, lease in
 	defer over(&err)
 	key := s.prefix + members + name
 	r, err := s.client.Txn(bounded).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
-		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
+		Then(clientv3.OpPut(key, encode(m), clientv3.WithLease(clientv3.LeaseID(lease))), s.room()).Commit()
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		full = true
+		r, err = s.beatFull(bounded, key, lease)
+	}
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		return ErrExpired
+		return full, ErrExpired
 	case err != nil:
-		return fmt.Errorf("cannot renew the lease: %w", err)
+		return full, fmt.Errorf("cannot renew the lease: %w", err)
 	case r.Header.ClusterId != s.cluster:
-		return fmt.Errorf("etcd is another cluster than before; restart the agent")
+		return full, fmt.Errorf("etcd is another cluster than before; restart the agent")
 	case !r.Succeeded:
-		return ErrExpired
+		return full, ErrExpired
 	}
-	s.confirmed.Store(r.Header.Revision)
-	return nil
+	if !full || r.Responses[0].GetResponseDeleteRange().Deleted > 0 { // else there is nothing that the watch would tell
+		s.confirmed.Store(r.Header.Revision)
+	}
+	return full, nil
+}
+
+// room puts the key space if it is absent. It is a part of each transaction that begins a
+// session or is a beat.
+func (s *Store) room() clientv3.Op {
+	key := s.prefix + space
+	return clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, []clientv3.Op{clientv3.OpPut(key, "")}, nil)
+}
+
+// beatFull is the beat to an etcd that has no space (its alarm NOSPACE). Such an etcd still
+// deletes, and the deletion goes through its log. The others hear no beat of that kind, so it
+// deletes the key by which they claim and evict: they do neither until somebody has put it
+// again, and a lease has passed since.
+func (s *Store) beatFull(ctx context.Context, key string, lease int64) (*clientv3.TxnResponse, error) {
+	return s.client.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).Then(clientv3.OpDelete(s.prefix + space)).Commit()
 }
 
 // Revoke ends a lease with its keys. That nobody answers is no fault: it ends by itself.
@@ -88,13 +111,16 @@ func (s *Store) Revoke(ctx context.Context, lease int64) {
 	_, err = s.client.Revoke(ctx, clientv3.LeaseID(lease))
 }
 
-// Evict ends the session of another member whose key has not been put since a revision, and
-// tells whether it did.
-func (s *Store) Evict(ctx context.Context, name string, lease, revision int64) (done bool, err error) {
+// Evict ends the session of another member whose key has not been put since a revision, while
+// the key space is that of the revision room, and tells whether it did.
+func (s *Store) Evict(ctx context.Context, name string, lease, revision, room int64) (done bool, err error) {
 	bounded, over := s.begin(ctx, s.brief)
 	defer over(&err)
-	r, err := s.client.Get(bounded, s.prefix+members+name)
-	if err != nil || len(r.Kvs) == 0 || r.Kvs[0].ModRevision != revision {
+	r, err := s.client.Txn(bounded).If(
+		clientv3.Compare(clientv3.ModRevision(s.prefix+members+name), "=", revision),
+		clientv3.Compare(clientv3.CreateRevision(s.prefix+space), "=", room),
+	).Commit()
+	if err != nil || !r.Succeeded {
 		return false, err
 	}
 	if _, err = s.client.Revoke(bounded, clientv3.LeaseID(lease)); errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -104,13 +130,18 @@ func (s *Store) Evict(ctx context.Context, name string, lease, revision int64) (
 }
 
 // Claim makes a member the owner of a profile if it has none, and if the last claim that was
-// not given back had the fence of mark, 0: there is none. It returns the fence. ErrTaken says
-// that this is not so; any other error, that nobody knows.
-func (s *Store) Claim(ctx context.Context, name, member string, lease, mark int64) (fence int64, err error) {
+// not given back had the fence of mark, 0: there is none. Where there is one, the key space must
+// be that of the revision room. It returns the fence. ErrTaken says that this is not so; any
+// other error, that nobody knows.
+func (s *Store) Claim(ctx context.Context, name, member string, lease, mark, room int64) (fence int64, err error) {
 	ctx, over := s.begin(ctx, s.brief)
 	defer over(&err)
 	key, left := s.prefix+owners+name, s.prefix+marks+name
-	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.ModRevision(left), "=", mark)).
+	free := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.ModRevision(left), "=", mark)}
+	if mark != 0 {
+		free = append(free, clientv3.Compare(clientv3.CreateRevision(s.prefix+space), "=", room))
+	}
+	r, err := s.client.Txn(ctx).If(free...).
 		Then(clientv3.OpPut(left, ""), clientv3.OpPut(key, encode(owner{member}), clientv3.WithLease(clientv3.LeaseID(lease)))).
 		Else(clientv3.OpGet(key)).Commit()
 	switch {

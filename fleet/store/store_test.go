@@ -19,6 +19,12 @@ import (
 	"rlminit/fleet/test/cluster"
 )
 
+// beat is one of a member of a weight.
+func beat(s *Store, name string, weight float64, lease int64) error {
+	_, err := s.Renew(context.Background(), name, agent.Member{Weight: weight, TTL: int64(60 * time.Second)}, lease)
+	return err
+}
+
 // followers are the nodes that do not lead.
 func followers(t *testing.T, c *cluster.Cluster) (all []*cluster.Node) {
 	leader, err := c.Leader(t.Context())
@@ -52,7 +58,7 @@ func TestPausedEndpoint(t *testing.T) {
 		}
 		failed := 0
 		for range 12 {
-			if err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); err != nil {
+			if _, err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); err != nil {
 				failed++
 				t.Logf("%s is paused: %v", n.Name, err)
 			}
@@ -93,7 +99,7 @@ func TestDeafWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		for s.Renew(t.Context(), "m", agent.Member{Weight: 2}, lease) != nil {
+		for beat(s, "m", 2, lease) != nil {
 		}
 		renewed := time.Now()
 		<-heard
@@ -189,7 +195,7 @@ func TestManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
+	fence, err := s.Claim(t.Context(), "alice", "m", lease, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +232,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	view, wholes, beat := agent.NewView(), atomic.Int32{}, int64(0)
+	view, wholes, last := agent.NewView(), atomic.Int32{}, int64(0)
 	heard := make(chan []agent.Change, 1000)
 	go s.Watch(t.Context(), func(changes []agent.Change, whole bool, _ int64) {
 		if whole {
@@ -242,7 +248,7 @@ func TestWatch(t *testing.T) {
 			case changes := <-heard:
 				view.Take(changes)
 				for _, c := range changes {
-					beat = max(beat, c.Revision)
+					last = max(last, c.Revision)
 				}
 			case <-time.After(200 * time.Millisecond): // is() may ask for what failed
 			case <-late:
@@ -258,10 +264,10 @@ func TestWatch(t *testing.T) {
 	}
 	lease, _, err := s.Grant(t.Context(), "m", agent.Member{Weight: 1}, 60*time.Second)
 	must(err)
-	fence, err := s.Claim(t.Context(), "alice", "m", lease, 0)
+	fence, err := s.Claim(t.Context(), "alice", "m", lease, 0, 0)
 	must(err)
 	until("the claim", func() bool { return view.Owners["alice"].Fence == fence && view.Marks["alice"].Fence == fence })
-	must(s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease))
+	must(beat(s, "m", 2, lease))
 	until("the beat, with what the member is now", func() bool {
 		m := view.Members["m"]
 		return m.Weight == 2 && m.Lease == lease && m.TTL == int64(60*time.Second)
@@ -280,33 +286,36 @@ func TestWatch(t *testing.T) {
 	if _, there := view.Owners["alice"]; there {
 		until("the end of the claim", func() bool { _, there := view.Owners["alice"]; return !there })
 	}
-	if err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); !errors.Is(err, ErrExpired) {
+	if _, err := s.Renew(t.Context(), "m", agent.Member{Weight: 2, TTL: int64(60 * time.Second)}, lease); !errors.Is(err, ErrExpired) {
 		t.Errorf("the beat of a session that has ended: %v", err)
 	}
 	next, _, err := s.Grant(t.Context(), "n", agent.Member{}, 60*time.Second)
 	must(err)
-	if _, err := s.Claim(t.Context(), "alice", "n", next, 0); !errors.Is(err, ErrTaken) {
+	if _, err := s.Claim(t.Context(), "alice", "n", next, 0, 0); !errors.Is(err, ErrTaken) {
 		t.Errorf("a claim that has not heard of the one before: %v", err)
 	}
-	again, err := s.Claim(t.Context(), "alice", "n", next, view.Marks["alice"].Fence)
+	if _, err := s.Claim(t.Context(), "alice", "n", next, view.Marks["alice"].Fence, view.Space-1); !errors.Is(err, ErrTaken) {
+		t.Errorf("a claim that has not heard that there was no space: %v", err)
+	}
+	again, err := s.Claim(t.Context(), "alice", "n", next, view.Marks["alice"].Fence, view.Space)
 	must(err)
 	must(s.Release(t.Context(), "alice", again))
 	until("the release", func() bool { _, left := view.Marks["alice"]; return !left && view.Owners["alice"].Fence == 0 })
-	must(s.Renew(t.Context(), "n", agent.Member{Weight: 3}, next))
+	must(beat(s, "n", 3, next))
 	until("another beat", func() bool { return view.Members["n"].Weight == 3 })
 	evict := func(revision int64, want bool) {
 		t.Helper()
-		done, err := s.Evict(t.Context(), "n", next, revision)
+		done, err := s.Evict(t.Context(), "n", next, revision, view.Space)
 		if must(err); done != want {
 			t.Errorf("the session is ended: %v", done)
 		}
 	}
-	evict(beat-1, false)
-	must(s.Renew(t.Context(), "n", agent.Member{Weight: 4}, next))
+	evict(last-1, false)
+	must(beat(s, "n", 4, next))
 	until("the beat of a member that is not evicted, for it has put its key", func() bool { return view.Members["n"].Weight == 4 })
-	evict(beat, true)
+	evict(last, true)
 	until("the end of one that is", func() bool { _, there := view.Members["n"]; return !there })
-	evict(beat, false)
+	evict(last, false)
 	if n := wholes.Load(); n != 1 {
 		t.Errorf("all was read %d times", n)
 	}

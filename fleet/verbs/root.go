@@ -150,6 +150,9 @@ func (o *options) asking(within *time.Duration, run func(*cobra.Command, []strin
 		}
 		v := agent.NewView()
 		v.Take(all)
+		if v.Full() {
+			o.errors.printf("rlminit fleet: etcd has no space left: what runs goes on, and nothing is started elsewhere; %s\n", agent.Remedy)
+		}
 		return run(cmd, args, st, v)
 	}
 }

@@ -427,7 +427,7 @@ func (s *scheduler) cannotBegin(c *Command) string {
 		seen[i] = s.observe(l, o)
 	}
 	if v := o.roll.Next(seen); v.Failed >= 0 {
-		return s.haltText(o, v)
+		return s.haltText(o, v) + "; --state ok takes only those that are well"
 	}
 	return ""
 }

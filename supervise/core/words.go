@@ -43,7 +43,7 @@ func (l *Life) notUp(why operation.Why, now int64) string {
 	title := l.Title()
 	switch why {
 	case operation.Faulty:
-		return title + " failed: " + l.definition.Fault
+		return title + " failed: " + l.definition.Fault + "; correct it, then rlminit reload"
 	case operation.Stopped:
 		return title + " was stopped before it was ready"
 	case operation.Held:

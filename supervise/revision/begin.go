@@ -122,7 +122,7 @@ func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (
 	for _, name := range p.Unchanged {
 		doc.Declared[name] = s.present[name].Profile
 	}
-	taken := r.box.Taken // by the configuration that there will be
+	taken, ports := r.box.Taken, r.box.Ports // of the configuration that there will be
 	for _, c := range p.Changes {
 		k := Kept{Name: c.Name, Action: c.Action}
 		if f, ok := s.found[c.Name]; ok {
@@ -136,7 +136,7 @@ func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (
 			if err != nil {
 				return nil, err
 			}
-			taken = effects.Taken
+			taken, ports = effects.Taken, effects.Ports
 		} else if c.After != nil {
 			if k.After, err = unsealed(c, p.Salt, ask.Secrets[c.Name], k.Before); err != nil {
 				return nil, err
@@ -152,7 +152,21 @@ func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (
 	if taken := takenOf(doc, taken); len(taken) > 0 {
 		return nil, control.NewProblem(control.KindMoved, "the plan does not fit what there is: "+strings.Join(taken, "; ")+"; then make it again with rlminit plan")
 	}
+	if err := ports(kindsOf(p.Changes)); err != nil {
+		return nil, err
+	}
 	return doc, nil
+}
+
+// kindsOf are the kinds of the profiles that a plan creates, by name.
+func kindsOf(changes []plan.Change) map[string]string {
+	kinds := map[string]string{}
+	for _, c := range changes {
+		if c.Kind != plan.KindConfiguration && c.Action == plan.Create && c.After != nil {
+			kinds[c.Name], _ = c.After.Definition["kind"].(string)
+		}
+	}
+	return kinds
 }
 
 // configure completes the step that changes the configuration. What it touches must

@@ -45,6 +45,9 @@ type Box interface {
 	// Taken tells whether a service of the configuration has a name, so that no
 	// profile can get it.
 	Taken(name string) bool
+	// Ports is why not all of some new profiles, each with its kind, can have a port, if their
+	// kinds want one.
+	Ports(kinds map[string]string) error
 
 	// Configuration is root's, which has its path for a name, and Replaceable why
 	// another cannot be put in its place. Preview is what another text would come
@@ -110,6 +113,7 @@ type Effects struct {
 	Later     []string // what of it would count from a next start on
 	Judge     func(plan.Wanted) (restarts bool, faults error)
 	Taken     func(name string) bool
+	Ports     func(kinds map[string]string) error
 }
 
 // Touched is a service that a change of the configuration touches.

@@ -120,6 +120,9 @@ func (r *Revisions) plan(ask control.PlanRequest, actor uint32) (planned control
 	if err := touches(p, w.effects); err != nil {
 		return planned, err
 	}
+	if err := w.ports(kindsOf(p.Changes)); err != nil {
+		return planned, err
+	}
 	p.Salt = ask.Salt
 	if ask.Propose {
 		p.Expires = p.Created.Add(proposedFor)
@@ -139,11 +142,12 @@ type wants struct {
 	nodes    map[string]plan.Wanted
 	effects  Effects // of the configuration, if one is declared
 	judge    func(plan.Wanted) (restarts bool, faults error)
+	ports    func(kinds map[string]string) error
 	faults   document.Faults
 }
 
 func (r *Revisions) wants(ask control.PlanRequest, declared *plan.Declared, s survey) (w *wants, err error) {
-	w = &wants{profiles: map[string]plan.Profile{}, files: map[string]map[string]string{}, nodes: map[string]plan.Wanted{}, judge: r.box.Judge}
+	w = &wants{profiles: map[string]plan.Profile{}, files: map[string]map[string]string{}, nodes: map[string]plan.Wanted{}, judge: r.box.Judge, ports: r.box.Ports}
 	for _, one := range declared.Profiles {
 		shape, files := one.Shape(ask.Salt, ask.Digests[one.Name]), map[string]string{}
 		for name, source := range one.Secrets {
@@ -165,7 +169,7 @@ func (r *Revisions) wants(ask control.PlanRequest, declared *plan.Declared, s su
 	if w.effects, err = r.box.Preview(declared.Configuration, text); err != nil {
 		return nil, control.BadRequest("%v", err)
 	}
-	w.judge = w.effects.Judge
+	w.judge, w.ports = w.effects.Judge, w.effects.Ports
 	return w, nil
 }
 

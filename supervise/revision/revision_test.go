@@ -37,12 +37,13 @@ type volume struct {
 	boot     string
 	refusals []apply.RecordedRefusal
 
-	bad     map[string]error // of profiles whose gate is not passed, with their new text
-	stuck   map[string]bool  // of profiles that cannot be written
-	full    map[string]bool  // of profiles that have no room to be written
-	strange map[string]bool  // of profiles that do not run before
-	taken   map[string]bool  // by name: a service has it
-	calls   int
+	bad      map[string]error // of profiles whose gate is not passed, with their new text
+	stuck    map[string]bool  // of profiles that cannot be written
+	full     map[string]bool  // of profiles that have no room to be written
+	strange  map[string]bool  // of profiles that do not run before
+	taken    map[string]bool  // by name: a service has it
+	portless bool             // there is no port left
+	calls    int
 
 	ran       map[string]string // by profile: what its process was started with
 	restarted []string          // profiles, in the order in which that was asked for
@@ -132,6 +133,14 @@ func (l *life) Judge(w plan.Wanted) (bool, error) {
 func (l *life) Taken(name string) bool {
 	defer l.enter()()
 	return l.taken[name]
+}
+
+func (l *life) Ports(kinds map[string]string) error {
+	defer l.enter()()
+	if l.portless && len(kinds) > 0 {
+		return control.NewProblem(control.KindUnhealthy, "there is no port left")
+	}
+	return nil
 }
 
 func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
@@ -228,7 +237,7 @@ func (l *life) Replaceable() error { return nil }
 
 func (l *life) Preview(file string, text []byte) (Effects, error) {
 	defer l.enter()()
-	e := Effects{Judge: func(plan.Wanted) (bool, error) { return true, nil }, Taken: l.Taken}
+	e := Effects{Judge: func(plan.Wanted) (bool, error) { return true, nil }, Taken: l.Taken, Ports: l.Ports}
 	switch {
 	case strings.Contains(string(text), "fault"):
 		return e, errors.New(file + ":1: fault")
@@ -573,6 +582,7 @@ func TestRefusals(t *testing.T) {
 		{"stopped by hand", 17, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) {
 			v.profiles["zed"] = Content{State: service.Stopped, Text: v.profiles["zed"].Text}
 		}},
+		{"there is no port left", 8, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) { v.portless = true }},
 		{"a service has got the name of one to create", 17, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) { v.taken["dave"] = true }},
 		{"of another volume", 17, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) {
 			p, err := plan.Read([]byte(ask.Plan))

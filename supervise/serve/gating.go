@@ -204,6 +204,7 @@ func (s *Revised) Preview(file string, text []byte) (e revision.Effects, err err
 	e.Container, e.Later = p.Container, p.Later
 	e.Judge = func(w plan.Wanted) (bool, error) { return s.judge(p.Config, w) }
 	e.Taken = func(name string) bool { return taken(p.Config, name) != nil }
+	e.Ports = func(kinds map[string]string) error { return s.ports(p.Config, kinds) }
 	return e, nil
 }
 

@@ -158,6 +158,37 @@ func (s *Revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err err
 // Taken tells whether a service of the configuration in force has a name.
 func (s *Revised) Taken(name string) bool { return taken(s.Settings.Current(), name) != nil }
 
+// Ports is revision.Box's.
+func (s *Revised) Ports(kinds map[string]string) error { return s.ports(s.Settings.Current(), kinds) }
+
+// ports is Ports where a configuration is in force.
+func (s *Revised) ports(c *config.Config, kinds map[string]string) error {
+	if len(kinds) == 0 {
+		return nil
+	}
+	store, err := s.Registry.Profiles.Store()
+	if err != nil {
+		return err
+	}
+	first, more, in, err := store.Portless(kinds, profiles.SettingsOf(c))
+	if err != nil || first == "" {
+		return err
+	}
+	who := "profile " + first + " finds"
+	if more > 0 {
+		who = fmt.Sprintf("profile %s and %d more find", first, more)
+	}
+	return control.NewProblem(control.KindUnhealthy, fmt.Sprintf("%s no port: all of %d-%d are taken then, and those of profiles that the plan deletes are free only after it; widen %s", who, in.First, in.Last, portsKey(kinds[first])))
+}
+
+// portsKey is the key of the configuration with the ports of a kind.
+func portsKey(kind string) string {
+	if kind == "" || config.KindCalled(kind) == config.DefaultKind {
+		return "gateway.ports"
+	}
+	return "gateways." + kind + ".ports"
+}
+
 // taken says that a service of a configuration has a profile's name.
 func taken(c *config.Config, name string) error {
 	return profiles.CheckTaken(name, profiles.SettingsOf(c).Services)

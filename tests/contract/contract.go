@@ -118,6 +118,8 @@ var All = []Test{
 	{Name: "ApplyConfiguration", Run: ApplyConfiguration, Root: true},
 	{Name: "ConfigurationSurvives", Run: ConfigurationSurvives, Root: true},
 	{Name: "PlanExample", Run: PlanExample},
+	{Name: "PlanCountsPorts", Run: PlanCountsPorts},
+	{Name: "Hints", Run: Hints},
 	{Name: "DeclaredSecrets", Run: DeclaredSecrets},
 	{Name: "SecretsAreExact", Run: SecretsAreExact},
 

@@ -11,15 +11,17 @@ import (
 	"rlminit/tests/box"
 )
 
-// judged is a service of OneVerdict, with the verdict that it comes to.
-type judged struct{ name, keys, verdict, code string }
+// Judged is a service with the verdict that it comes to.
+type Judged struct{ Name, keys, Verdict, Code string }
 
-// rows has a service for each row of the table in docs/json.md that needs no other
-// container.
-var rows = []judged{
+// Rows has a service for each row of the table in docs/json.md that needs no other start of the
+// container; RefusedAtBoot has those that do.
+var Rows = []Judged{
 	{"runs", "command: [sleep, infinity]", "ok", "running"},
 	{"done", "type: oneshot, command: ['true']", "ok", "completed"},
 	{"left", "command: ['true'], restart: no", "ok", "completed"},
+	{"flaps", bash("echo >>$RLMINIT_HOME/flaps; [ $(wc -l <$RLMINIT_HOME/flaps) -le 3 ] && exit 1; exec sleep infinity") + ", restart: {delay: 10ms}", "ok", "running"},
+	{"restarts", bash("trap 'until [ -e $RLMINIT_HOME/end ]; do sleep 0.1; done; exit 0' TERM; while :; do sleep 0.1; done") + ", stop: {timeout: 1h}", "pending", "restarting"},
 	{"starts", "command: [sleep, infinity], ready: {notify: true, timeout: 1h}", "pending", "starting"},
 	{"waits", "command: [sleep, infinity], requires: [starts]", "pending", "waiting"},
 	{"rests", "command: ['true'], restart: {delay: 1h}", "pending", "backoff"},
@@ -36,48 +38,91 @@ var rows = []judged{
 	{"leased", "command: [sleep, infinity], deadline: required", "off", "unclaimed"},
 }
 
-// OneVerdict: status, status -q, health, doctor, metrics, hooks and --state say the same
-// of each service, as the table says.
-func OneVerdict(t *testing.T, start New) {
-	var services []string
-	for _, r := range rows {
-		services = append(services, fmt.Sprintf("%s: {%s}", r.name, r.keys))
+// RowsConfig is the section services of a configuration with all Rows.
+func RowsConfig() string {
+	services := []string{"services:"}
+	for _, r := range Rows {
+		services = append(services, fmt.Sprintf("  %s: {%s}", r.Name, r.keys))
 	}
-	b := start(t, box.Spec{Config: Services(services...) + "hooks:\n  - {on: [ill, well], " + toldIn("verdicts") + "}\n"})
+	return strings.Join(services, "\n") + "\n"
+}
+
+// Judge brings the services of RowsConfig to their verdicts, and returns how many have each.
+func Judge(b *box.Box) (counts map[string]int) {
+	b.Helper()
 	b.Must("stop", "halted")
 	b.Must("stop", "--runtime", "paused")
-	counts := map[string]int{}
-	var ill []string
-	for _, r := range rows {
-		b.AwaitThat(r.name, "is "+r.verdict+" ("+r.code+")", func(s control.Service) bool {
-			return s.Verdict == r.verdict && s.ReasonCode == r.code
+	b.Await("restarts", "running")
+	b.Must("restart", "--no-wait", "restarts")
+	b.Cleanup(func() { b.Shell(box.Root, "touch "+b.Home()+"/end") })
+	counts = map[string]int{}
+	for _, r := range Rows {
+		b.AwaitThat(r.Name, "is "+r.Verdict+" ("+r.Code+")", func(s control.Service) bool {
+			return s.Verdict == r.Verdict && s.ReasonCode == r.Code && s.Flapping == (r.Name == "flaps")
 		})
-		counts[r.verdict]++
-		if r.verdict == "ill" {
-			ill = append(ill, r.name)
+		counts[r.Verdict]++
+	}
+	return counts
+}
+
+// agree holds that status -q, health, doctor and metrics say of services what their rows say.
+func agree(b *box.Box, rows ...Judged) {
+	b.Helper()
+	counts := map[string]int{}
+	doctor, metrics := b.Run("doctor").Out, b.Must("metrics")
+	for _, r := range rows {
+		counts[r.Verdict]++
+		name := strings.TrimPrefix(r.Name, "gateway-") // as people call it
+		if told := strings.Contains(doctor, name+" is ill: "); told != (r.Verdict == "ill") {
+			b.Errorf("doctor tells that %s is ill: %v", name, told)
+		}
+		profile := ""
+		if name != r.Name {
+			profile = name
+		}
+		if line := fmt.Sprintf(`rlminit_service_verdict{service=%q,profile=%q,verdict=%q} 1`, r.Name, profile, r.Verdict); !strings.Contains(metrics, line) {
+			b.Errorf("metrics lack %s", line)
 		}
 	}
-	slices.Sort(ill)
-	if r := b.Run("status", "-q"); r.Code != control.ExitNotRunning {
-		t.Errorf("status -q: %v", r)
+	want := control.ExitDone
+	if counts["ill"] > 0 {
+		want = control.ExitNotRunning
+	}
+	if r := b.Run("status", "-q"); r.Code != want {
+		b.Errorf("status -q, where %d are ill: %v", counts["ill"], r)
 	}
 	var health control.Health
 	decode(b, b.Run("health", "--level", "ready", "--json").Out, &health)
 	if len(health.Reasons) != counts["ill"]+counts["pending"] {
-		t.Errorf("health has %d reasons where %d services are ill and %d pending:\n%s",
+		b.Errorf("health has %d reasons where %d services are ill and %d pending:\n%s",
 			len(health.Reasons), counts["ill"], counts["pending"], strings.Join(health.Reasons, "\n"))
 	}
-	doctor, metrics := b.Run("doctor").Out, b.Must("metrics")
-	for _, r := range rows {
-		if told := strings.Contains(doctor, r.name+" is ill: "); told != (r.verdict == "ill") {
-			t.Errorf("doctor tells that %s is ill: %v", r.name, told)
+}
+
+// OneVerdict: status, status -q, health, doctor, metrics, hooks and --state say the same
+// of each service, as the table says. The page and top are asked in tests/beside.
+func OneVerdict(t *testing.T, start New) {
+	var ill, steady []string
+	for _, r := range Rows {
+		if r.Verdict == "ill" {
+			ill = append(ill, r.Name)
 		}
-		if line := fmt.Sprintf(`rlminit_service_verdict{service=%q,profile="",verdict=%q} 1`, r.name, r.verdict); !strings.Contains(metrics, line) {
-			t.Errorf("metrics lack %s", line)
+		if r.Name != "flaps" { // which is ill between its restarts
+			steady = append(steady, r.Name)
 		}
 	}
+	b := start(t, box.Spec{Config: Config(RowsConfig()) + "hooks:\n  - {on: [ill, well], services: [" + strings.Join(steady, ", ") + "], " + toldIn("verdicts") + "}\n"})
+	Judge(b)
+	agree(b, Rows...)
 	awaitTold(b, "verdicts", func(l hookLine) string { return l.To }, slices.Repeat([]string{"ill"}, len(ill))...)
-	b.Must(append([]string{"stop"}, ill...)...)
+	b.Must("stop", "--all", "--state", "ill")
+	for _, r := range Rows {
+		if r.Verdict != "ill" {
+			if s := b.Status()[r.Name]; s.Verdict != r.Verdict {
+				t.Errorf("those that are ill were stopped, and %s is %s", r.Name, box.Describe(s))
+			}
+		}
+	}
 	for _, name := range ill {
 		if s := b.AwaitThat(name, "is off", func(s control.Service) bool { return s.Verdict == "off" }); s.State != "stopped" {
 			t.Error(box.Describe(s))
@@ -97,14 +142,20 @@ func RefusedAtBoot(t *testing.T, start New) {
 		b.Await("gateway-"+name, "running")
 	}
 	b.Must("health", "--level", "ready")
+	b.Write(box.Service, b.Home()+"/profiles/bob/profile.yaml", "no_such_key: 1\n")
+	b.Run("reload")
+	b.AwaitThat("gateway-bob", "runs, and its newer definition is refused", func(s control.Service) bool { return s.Refused != "" })
+	agree(b, Judged{Name: "gateway-alice", Verdict: "ok"}, Judged{Name: "gateway-bob", Verdict: "ok"}, Judged{Name: "gateway-carol", Verdict: "off"})
 	for _, name := range []string{"alice", "carol"} {
 		b.Write(box.Service, b.Home()+"/profiles/"+name+"/profile.yaml", "no_such_key: 1\n")
 	}
+	b.Write(box.Service, b.Home()+"/profiles/bob/profile.yaml", "")
 	stopped(b)
 	b.Again()
 	b.Await("gateway-bob", "running")
 	check := func(when string) {
 		t.Helper()
+		agree(b, Judged{Name: "gateway-alice", Verdict: "ill"}, Judged{Name: "gateway-bob", Verdict: "ok"}, Judged{Name: "gateway-carol", Verdict: "off"})
 		alice, carol := b.Status()["gateway-alice"], b.Status()["gateway-carol"]
 		if alice.Verdict != "ill" || alice.ReasonCode != "definition_refused" || alice.Desired != "running" || alice.State != "failed" {
 			t.Errorf("%s, alice: %s, verdict %s (%s)", when, box.Describe(alice), alice.Verdict, alice.ReasonCode)
@@ -113,12 +164,6 @@ func RefusedAtBoot(t *testing.T, start New) {
 			t.Errorf("%s, carol: %s, verdict %s, refused %q", when, box.Describe(carol), carol.Verdict, carol.Refused)
 		}
 		b.Fails(1, "alice: ", "health", "--level", "ready")
-		if r := b.Run("status", "-q"); r.Code != control.ExitNotRunning {
-			t.Errorf("%s, status -q: %v", when, r)
-		}
-		if out := b.Run("doctor").Out; !strings.Contains(out, "alice is ill: ") {
-			t.Errorf("%s, doctor:\n%s", when, out)
-		}
 	}
 	check("after a boot")
 	old := b.Supervisor().PID

@@ -64,7 +64,7 @@ var ranks = map[string]int{
 	"doctor": 2, "analyze": 2, "metrics": 2, "usage": 5, "reconcile": 2, "prepare": 2, "profiles": 2, "logs": 2, "supervise/machine": 2, "supervise/notify": 2, "supervise/probe": 2,
 	"config": 3, "control": 3,
 	"service": 4, "journal": 4, "job": 4, "rights": 4,
-	"reap": 5, "journal/places": 5, "internal/durable": 5, "internal/document": 5, "isolate": 5, "cgroup": 6, "internal/nearest": 6, "internal/schedule": 6, "internal/redact": 6, "internal/trust": 6, "internal/turns": 6, "internal/inbox": 6,
+	"reap": 5, "journal/places": 5, "internal/durable": 5, "internal/document": 5, "isolate": 5, "cgroup": 6, "internal/nearest": 6, "internal/natural": 6, "internal/schedule": 6, "internal/redact": 6, "internal/trust": 6, "internal/turns": 6, "internal/inbox": 6,
 	"wire": 7, "internal/coder": 8, "internal/kernel": 8,
 }
 

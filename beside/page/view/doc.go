@@ -114,7 +114,7 @@ func (p *base) embed() error {
 		}
 		sum, ext := sha256.Sum256(data), path.Ext(f.Name())
 		name := strings.TrimSuffix(f.Name(), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
-		kind := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[ext]
+		kind := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}[ext]
 		p.assets[name], p.names[f.Name()] = asset{kind: kind, data: data}, name
 	}
 	return nil
@@ -159,6 +159,7 @@ func (p *base) Behind(g *gate.Gate) { p.gate = g }
 // page is what the layout shows, and the body of one page in it.
 type page struct {
 	Title  string
+	Head   *head  // nil: it is not known how the services are, or nobody is logged in
 	Nav    string // which entry of the navigation it is
 	Live   string // the query of its live view; "": it has none
 	After  string // up to where it shows what has happened
@@ -174,6 +175,14 @@ type page struct {
 	Body   any
 }
 
+// Titled is the title without the number of services that are ill.
+func (p page) Titled() string {
+	if p.Head == nil || p.Head.Box == "" {
+		return p.Title + " · rlminit"
+	}
+	return p.Title + " · " + p.Head.Box + " · rlminit"
+}
+
 // CanOperate and CanApprove say which buttons there are.
 func (p page) CanOperate() bool { return p.Allow >= Operate }
 
@@ -187,6 +196,9 @@ func (p *base) show(w http.ResponseWriter, r *http.Request, status int, name str
 		pg.CSRF, pg.By = s.CSRF(), s.Token.By()
 	}
 	pg.Base, pg.Here = s.Base(), here(r)
+	if pg.Head == nil && !pg.Plain && name != "problem" { // which shows that nobody answers
+		pg.Head = p.headNow(r.Context())
+	}
 	pg.Allow, pg.Open, pg.Fleet = p.allow, p.gate.Open(), p.fleet != ""
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

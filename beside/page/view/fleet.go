@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"rlminit/internal/natural"
 )
 
 // What the agent of the fleet may take: anybody may listen at its address while it does not.
@@ -42,7 +44,7 @@ func (f fleetProfile) Is() shown {
 }
 
 // Key orders profiles: the ill ones first.
-func (f fleetProfile) Key() string { return fmt.Sprintf("%d %s", f.Is().Rank, f.Name) }
+func (f fleetProfile) Key() string { return fmt.Sprintf("%d %s", f.Is().Rank, natural.Key(f.Name)) }
 
 // Find is what the filter looks at.
 func (f fleetProfile) Find() string {

@@ -14,12 +14,16 @@ import (
 
 	"rlminit/beside/page/gate"
 	"rlminit/beside/page/live"
+	"rlminit/control"
 )
 
 // fleetPages are pages of a container whose agent is to answer there; "": it has none.
 func fleetPages(t *testing.T, at string) *Pages {
 	t.Helper()
-	p, err := New(nil, nil, Read, at)
+	nobody := live.NewSupervisor(control.At(t.TempDir()))
+	hub := live.New(nobody, t.TempDir())
+	go hub.Run(t.Context())
+	p, err := New(nobody, hub, Read, at)
 	if err != nil {
 		t.Fatal(err)
 	}

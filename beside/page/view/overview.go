@@ -13,6 +13,7 @@ import (
 
 	"rlminit/beside/page/live"
 	"rlminit/control"
+	"rlminit/internal/natural"
 )
 
 // row is a service in the overview.
@@ -29,7 +30,7 @@ func (r row) Key() string {
 	if r.Crashed() {
 		rank = min(rank, crashedRank)
 	}
-	return fmt.Sprintf("%d %s", rank, r.Name)
+	return fmt.Sprintf("%d %s", rank, natural.Key(r.Name))
 }
 
 // crashedRank is the rank of a service that ended by itself of late: that of one with a mark.
@@ -188,7 +189,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(b.Rows, func(a, b row) int { return strings.Compare(a.Key(), b.Key()) })
 	b.Rows = p.withWords(r.Context(), b.Rows)
 	b.Now = p.underWay(r.Context(), true)
-	p.show(w, r, http.StatusOK, "overview", page{Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
+	p.show(w, r, http.StatusOK, "overview", page{Head: headOf(services), Title: "Services", Nav: "overview", Live: "view=overview", After: after, Body: b})
 }
 
 // underWay asks what is, all at once. What cannot be told is left out: the overview is more

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"rlminit/beside/page/live"
 	"rlminit/control"
@@ -19,6 +20,7 @@ type revisionBody struct {
 	control.Revision
 	Done       int // steps it is done with
 	CanApprove bool
+	Lines      []string // the end of the log of the service that it was rolled back for
 }
 
 // Short is the beginning of its hash.
@@ -37,10 +39,20 @@ func (p *planPages) revisionOf(r control.Revision) revisionBody {
 		if s.State == "passed" || s.State == "undone" || s.State == "stuck" {
 			b.Done++
 		}
-		b.Steps[i].Reason = clean(s.Reason)
+		b.Steps[i].Reason, _ = firstLine(s.Reason)
 	}
-	b.Reason, b.Held = clean(b.Reason), clean(b.Held)
+	b.Held = clean(b.Held)
+	b.Reason, b.Lines = firstLine(b.Reason)
 	return b
+}
+
+// firstLine is a reason without the log that stands below it, and the lines of that.
+func firstLine(reason string) (first string, rest []string) {
+	lines := strings.Split(reason, "\n")
+	for _, line := range lines[1:] {
+		rest = append(rest, clean(line))
+	}
+	return clean(lines[0]), rest
 }
 
 func (p *planPages) askRevisions(ctx context.Context) (bodies []revisionBody, err error) {

@@ -56,7 +56,7 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 	if at, ok := live.ParsePosition(asked); ok {
 		seen = &at
 	}
-	tab, err := p.hub.Open(view, seen)
+	tab, err := p.hub.Open(headed{view, p.base}, seen)
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -41,6 +41,22 @@ func (m *Model) Draw() string {
 	return strings.Join(lines, "\n")
 }
 
+// mostOfBox is how many columns the name of the box takes at most.
+const mostOfBox = 24
+
+// Title is for the terminal's window, and the first words of the screen: which box this is, and
+// how many of its services are ill.
+func (m *Model) Title() string {
+	title := "rlminit top"
+	if m.latest.Box != "" {
+		title += " " + text.Cut(text.Line(m.latest.Box), mostOfBox)
+	}
+	if ill := m.table.Ill(); ill > 0 && m.silent == "" {
+		title += fmt.Sprintf(": %d ill", ill)
+	}
+	return title
+}
+
 // rows is how many rows of a list there is room for.
 func (m *Model) rows() int {
 	return max(1, m.size.Height-len(m.foot())-len(m.head())-1)
@@ -55,7 +71,7 @@ func (m *Model) head() []string {
 	if m.silent != "" {
 		counts = style(ill, fmt.Sprintf("%s (as of %s)", m.silent, m.table.At.Local().Format("15:04:05")))
 	}
-	lines := []string{style(heading, "rlminit top") + "  " + counts}
+	lines := []string{style(heading, m.Title()) + "  " + counts}
 	if m.size.Height < roomy {
 		return lines
 	}

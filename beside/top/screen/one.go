@@ -129,7 +129,7 @@ func uses(r *table.Row) string {
 func history(r *table.Row) string {
 	parts := []string{text.Count(r.Service.Restarts, "restart") + " since rlminit started"}
 	if e := r.Service.LastExit; e != nil {
-		parts = append(parts, "last ended at "+e.At.Local().Format("2006-01-02 15:04:05")+": "+table.Exit(*e))
+		parts = append(parts, "last ended at "+e.At.Local().Format("2006-01-02 15:04:05 MST")+": "+table.Exit(*e))
 	}
 	if r.Service.Desired != "" {
 		parts = append(parts, "meant to be "+text.Line(r.Service.Desired))

@@ -6,6 +6,7 @@ import (
 
 	"rlminit/beside/top/text"
 	"rlminit/control"
+	"rlminit/internal/natural"
 )
 
 // Mark marks the service that the cursor is on, or takes its mark away.
@@ -58,7 +59,7 @@ func (t *Table) Chosen() []*Row {
 	if r, _ := t.Cursor(); len(chosen) == 0 && r != nil {
 		chosen = append(chosen, r)
 	}
-	slices.SortFunc(chosen, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(chosen, func(a, b *Row) int { return natural.Compare(a.Name, b.Name) })
 	return chosen
 }
 
@@ -88,6 +89,16 @@ func (t *Table) Counts() string {
 		line += ": " + strings.Join(parts, ", ")
 	}
 	return line
+}
+
+// Ill is how many services are ill.
+func (t *Table) Ill() (n int) {
+	for _, r := range t.rows {
+		if r.Service.Verdict == "ill" {
+			n++
+		}
+	}
+	return n
 }
 
 // Use says what all services, and what rlminit itself, use.

@@ -85,7 +85,7 @@ func next(name string, s control.Schedule) string {
 	case s.Next == nil:
 		return ""
 	}
-	return strings.TrimLeft(name+" runs next at "+s.Next.Local().Format(time.DateTime), " ")
+	return strings.TrimLeft(name+" runs next at "+s.Next.Local().Format("2006-01-02 15:04:05 MST"), " ")
 }
 
 // soonest says which of the commands beside a service runs next.

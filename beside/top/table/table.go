@@ -13,11 +13,13 @@ import (
 
 	"rlminit/beside/top/text"
 	"rlminit/control"
+	"rlminit/internal/natural"
 )
 
 // Snapshot is how all services are at a time.
 type Snapshot struct {
 	At       time.Time
+	Box      string // its name; "": not known
 	Services []control.Service
 	Tiers    []control.Service // rlminit's own processes, as far as they can be seen
 	Used     int64             // bytes that the container's cgroup is charged with; 0: not known
@@ -109,7 +111,7 @@ func (t *Table) arrange() {
 		if t.turned {
 			c = -c
 		}
-		return cmp.Or(c, strings.Compare(a.Name, b.Name), strings.Compare(a.Service.Name, b.Service.Name))
+		return cmp.Or(c, natural.Compare(a.Name, b.Name), strings.Compare(a.Service.Name, b.Service.Name))
 	})
 	at := slices.IndexFunc(t.shown, func(r *Row) bool { return r.Service.Name == t.cursor })
 	switch {
@@ -127,7 +129,7 @@ func (o Order) compare(a, b *Row) int {
 	case ByState:
 		return cmp.Or(cmp.Compare(a.Service.Attention(), b.Service.Attention()), strings.Compare(a.State, b.State))
 	case ByName:
-		return strings.Compare(a.Name, b.Name)
+		return natural.Compare(a.Name, b.Name)
 	case ByCPU:
 		return cmp.Compare(b.CPU, a.CPU)
 	case ByMemory:

@@ -199,7 +199,7 @@ func TestWords(t *testing.T) {
 	}{
 		{control.Service{Name: "gateway-a", Profile: ptr("a"), State: "running", Healthy: ptr(false), Reason: ptr("exit 1")}, "a", "unhealthy", "exit 1"},
 		{control.Service{Name: "b", State: "running", Outdated: true, OutdatedWhy: "environment changed"}, "b", "running", "outdated: environment changed; restart it"},
-		{control.Service{Name: "c", State: "stopped", Schedule: &control.Schedule{Next: &next}}, "c", "scheduled", "runs next at " + next.Local().Format(time.DateTime)},
+		{control.Service{Name: "c", State: "stopped", Schedule: &control.Schedule{Next: &next}}, "c", "scheduled", "runs next at " + next.Local().Format("2006-01-02 15:04:05 MST")},
 		{control.Service{Name: "d", State: "exited", LastExit: &control.Exit{Code: ptr(3)}}, "d", "exited", "exit 3"},
 		{control.Service{Name: "d", State: "backoff", LastExit: &control.Exit{Signal: ptr("KILL")}}, "d", "backoff", "killed by KILL"},
 		{control.Service{Name: "e", State: "running", StatusText: ptr("42 clients"), LastExit: &control.Exit{Code: ptr(3)}}, "e", "running", "42 clients"},

@@ -61,13 +61,16 @@ type News struct {
 	Silent   bool  // the supervisor takes its time; Err is nil
 }
 
+// box is the name of this one; "": it has none.
+var box, _ = os.Hostname()
+
 // Look asks once how all services are, and measures what they use.
 func (s *Source) Look(ctx context.Context) (table.Snapshot, error) {
 	services, err := s.client.Services(ctx)
 	if err != nil {
 		return table.Snapshot{}, err
 	}
-	snapshot := table.Snapshot{At: time.Now()}
+	snapshot := table.Snapshot{At: time.Now(), Box: box}
 	snapshot.Used, snapshot.Limit = memory()
 	// What cannot be measured is shown as not known.
 	all, _ := metrics.Measure(s.proc, services, true)

@@ -162,8 +162,9 @@ func TestNoSecret(t *testing.T) {
 		a := s.send(t, c, "GET", "/service/leaky", "")
 		return strings.Contains(a.text, "my value is ***"), a.text
 	})
+	own := strings.NewReplacer(`value="hunter2"`, "", `href="./logs?q=hunter2#main"`, "") // what was searched
 	for _, path := range []string{"/", "/service/leaky", "/service/leaky?q=value", "/service/dying", "/events?name=dying", "/do?verb=restart&name=dying", "/service/gateway-alice", "/logs?q=value", "/logs?q=hunter2", "/events", "/jobs", "/plans", "/boot"} {
-		if a := s.send(t, c, "GET", path, ""); a.StatusCode != http.StatusOK || strings.Contains(strings.NewReplacer(`value="hunter2"`, "", `?q=hunter2#main`, "").Replace(a.text), "hunter2") {
+		if a := s.send(t, c, "GET", path, ""); a.StatusCode != http.StatusOK || strings.Contains(own.Replace(a.text), "hunter2") {
 			t.Errorf("%s is answered with %s: %s", path, a.Status, a.text)
 		}
 	}

@@ -130,7 +130,14 @@
       countSoon();
       figure(el.id.slice(2));
     }
+    if (el.id === "head") entitle(el);
     if (fresh) el.classList.add("fresh");
+  }
+  // The title and the icon say how many services are ill, for a tab that is not looked at.
+  function entitle(head) {
+    const ill = Number(head.dataset.ill), icon = $("icon");
+    document.title = (ill ? "✖ " + ill + " ill · " : "") + document.body.dataset.title;
+    if (icon.getAttribute("href") !== head.dataset.icon) icon.href = head.dataset.icon;
   }
   // What had the focus gets it again: by data-focus, or as the link to the same place.
   function refocus(el, had) {
