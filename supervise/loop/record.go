@@ -142,7 +142,7 @@ func (r *Records) recordSeen(u *unit) {
 	if u.definition.Profile == "" || r.fleet.set.Stopping() || !u.recorded || u.forgotten {
 		return // of what was deleted nothing is to be written
 	}
-	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}
+	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts, Started: service.Start(u.kept.started.With)}
 	if u.state.Alive() {
 		seen.PID, seen.StartTime = u.state.PID, u.state.StartTime
 	}

@@ -53,6 +53,7 @@ var All = []Test{
 	{Name: "Sets", Run: Sets},
 	{Name: "OneDefinition", Run: OneDefinition},
 	{Name: "RefusedAtBoot", Run: RefusedAtBoot},
+	{Name: "UpgradeIsChecked", Run: UpgradeIsChecked, Root: true},
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
 	{Name: "OrderGoesThroughOneshots", Run: OrderGoesThroughOneshots},
 	{Name: "AfterAndWantsAreOrdered", Run: AfterAndWantsAreOrdered},
