@@ -517,12 +517,12 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	file := b.Home() + "/profiles/alice/gateway_state.json"
 	seen := func(state string) { // what was seen last is written, and nothing follows
 		t.Helper()
-		s := b.Await("gateway-alice", state)
-		pid := `"pid":0,`
-		if s.PID != nil && state == "running" {
-			pid = fmt.Sprintf(`"pid":%d,`, *s.PID)
-		}
+		b.Await("gateway-alice", state)
 		box.Eventually(b, long, "it is recorded as "+state, func() (bool, any) {
+			pid := `"pid":0,`
+			if s := b.Status()["gateway-alice"]; s.PID != nil && state == "running" { // it may just have been killed
+				pid = fmt.Sprintf(`"pid":%d,`, *s.PID)
+			}
 			text := b.Shell(box.Service, "cat "+file)
 			return strings.Contains(text, `"gateway_state":"`+state+`",`+pid), text
 		})
