@@ -5,11 +5,32 @@ import (
 	"fmt"
 	"os"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/durable"
 	"rlminit/prepare"
 	"rlminit/wire"
 )
+
+// runDirectories is the process that makes the supervisor's directories on the volume again,
+// which somebody has removed. PID 1 starts it, and the supervisor reads what it says: a
+// line for each that it has made, or why it could not.
+func runDirectories([]string) int {
+	c, policy, err := prepared(config.ParseTop)
+	if err != nil {
+		refuse(err)
+		return control.ExitFailed
+	}
+	made, err := prepare.Directories(c.Home, policy.User, policy.Supervisor)
+	for _, dir := range made {
+		fmt.Println(dir)
+	}
+	if err != nil {
+		fmt.Println(wire.Failed + printable(err.Error()))
+		return control.ExitFailed
+	}
+	return 0
+}
 
 // runOwner is the process that gives a profile's directory to its user, or back, or
 // removes a directory for temporary files.

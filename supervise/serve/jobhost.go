@@ -27,6 +27,13 @@ type JobHost struct {
 	runner *jobs.Runner // nil: there are no jobs, in a simulation
 }
 
+// Directories is jobs.Host's.
+func (h *JobHost) Directories() {
+	if again := h.Given.Remake; again != nil {
+		again()
+	}
+}
+
 // Employ makes the runner of jobs.
 func (h *JobHost) Employ() *jobs.Runner {
 	h.runner = jobs.New(h, func() jobs.Settings {

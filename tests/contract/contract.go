@@ -67,6 +67,7 @@ var All = []Test{
 	{Name: "ProbeIsItsServices", Run: ProbeIsItsServices, Root: true},
 	{Name: "PassedSocket", Run: PassedSocket},
 	{Name: "LogsAreKept", Run: LogsAreKept},
+	{Name: "RemovedDirectories", Run: RemovedDirectories, Root: true},
 	{Name: "RedactMasksEverywhere", Run: RedactMasksEverywhere},
 	{Name: "LogsAreSentOn", Run: LogsAreSentOn},
 	{Name: "ForwardIsReloaded", Run: ForwardIsReloaded},
