@@ -56,7 +56,7 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		return c, o.files(c, m, fds)
 	case wire.ConfigurationProgram:
 		return c, o.configuration(c, m, fds)
-	case wire.DirectoriesProgram:
+	case wire.DirectoriesProgram, wire.OwnProgram:
 		return c, o.directories(c, m, fds)
 	case wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram:
 		return c, o.owners(c, m, fds)

@@ -81,7 +81,7 @@ func (f *Files) end(id uint64) {
 
 func changesOwners(program string) bool {
 	switch program {
-	case wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram, wire.DirectoriesProgram:
+	case wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram, wire.DirectoriesProgram, wire.OwnProgram:
 		return true
 	}
 	return false

@@ -46,6 +46,19 @@ func (o profileOwners) Take(uid uint32, directory int) (durable.Handed, error) {
 	return o.Files.owner(wire.TakeProgram, uid, directory)
 }
 
+// Own is Owners'.
+func (o profileOwners) Own(profile string) (did durable.Handed, err error) {
+	said, err := o.Files.answered(&wire.Spawn{Name: wire.OwnProgram, Targets: []int32{1}, Argv: []string{profile}})
+	if err != nil {
+		return did, err
+	}
+	did, done := prepare.ParseAnswer(strings.TrimSuffix(said, "\n"))
+	if !done {
+		err = errors.New(strings.TrimPrefix(strings.TrimSuffix(said, "\n"), wire.Failed))
+	}
+	return did, err
+}
+
 // Settle is Owners'.
 func (o profileOwners) Settle() error { return o.Files.settle() }
 

@@ -80,6 +80,7 @@ var All = []Test{
 	{Name: "RepairedConfiguration", Run: RepairedConfiguration},
 	{Name: "RepairedLifecycle", Run: RepairedLifecycle},
 	{Name: "RepairedProfile", Run: RepairedProfile},
+	{Name: "RestoredWithoutOwners", Run: RestoredWithoutOwners, Root: true},
 	{Name: "RepairedBetweenSupervisors", Run: RepairedBetweenSupervisors},
 	{Name: "NeverReady", Run: NeverReady},
 	{Name: "ServiceNamedLikeAProfile", Run: ServiceNamedLikeAProfile},

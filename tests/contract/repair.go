@@ -208,3 +208,42 @@ func NeverReady(t *testing.T, start New) {
 		t.Errorf("%s", box.Describe(s))
 	}
 }
+
+// RestoredWithoutOwners: all profiles of a volume are root's, as after a backup was unpacked
+// without its owners. One line says so; the container is alive and not ready; doctor names
+// one command, which mends it.
+func RestoredWithoutOwners(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	names := []string{"p1", "p2", "p3", "p4"}
+	b.Must(append([]string{"profile", "create"}, names...)...)
+	for _, name := range names {
+		b.Await("gateway-"+name, "running")
+	}
+	dir := b.Home() + "/profiles"
+	b.Shell(box.Root, "chown -R 0:0 "+dir+"; chmod -R go+rX "+dir+"; chmod 600 "+dir+"/*/profile.yaml")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	before := len(b.Printed())
+	b.Again()
+	b.Await("gateway-p1", "failed")
+	if said := b.Printed()[before:]; strings.Count(said, "services cannot be run") != 1 || strings.Contains(said, "a service cannot be run") || !strings.Contains(said, "services=4 such_as=gateway-p1") {
+		t.Errorf("of four profiles it is said: %s", said)
+	}
+	b.Must("health")
+	if r := b.Run("health", "--level", "ready"); r.Code != 1 {
+		t.Errorf("health --level ready: %s", r)
+	}
+	const remedy = "rlminit profile repair --all"
+	if out := b.As(box.Root, "rlminit", "doctor").Out; strings.Count(out, remedy) != 1 {
+		t.Errorf("doctor: %s", out)
+	}
+	b.Fails(5, "only root may", "profile", "repair", "--all")
+	b.Shell(box.Root, "rlminit profile repair p1")
+	b.Await("gateway-p1", "running")
+	b.Shell(box.Root, remedy)
+	for _, name := range names {
+		b.Await("gateway-"+name, "running")
+	}
+	b.Must("health", "--level", "ready")
+}
