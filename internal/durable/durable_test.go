@@ -325,7 +325,7 @@ func TestADeniedWriteOfAContainersUser(t *testing.T) {
 		d, err := Open(filepath.Join(unprivileged.Dir(), name))
 		must(t, err)
 		defer d.Close()
-		want := fmt.Sprintf("cannot write %s/%s: %s, services run as %d; on the host: chown %d:%d DIR",
+		want := fmt.Sprintf("cannot write %s/%s: %s, services run as %d; as root: chown -R %d:%d %[1]s/%[2]s",
 			unprivileged.Dir(), name, owner, unprivileged.UID, unprivileged.UID, unprivileged.GID)
 		if name == "other" {
 			want += ", or use docker run --user 4242:4343"
