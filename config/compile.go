@@ -21,6 +21,8 @@ type Compiled struct {
 	Policy wire.Policy
 	Run    Run      // what becomes of the arguments
 	Notes  []string // what the place does not allow, to be said once
+	// Cautions are likewise to be said, and no reason to refuse to start.
+	Cautions []string
 }
 
 // Compile makes the policy that tier 1 holds every spawn against. args are the
@@ -31,7 +33,7 @@ func Compile(c *Config, h Host, args []string) (Compiled, error) {
 	if err == nil && c.Strict && len(k.notes) > 0 {
 		err = fmt.Errorf("cannot start: %s; strict is set, so leave it out or make it possible", k.notes[0])
 	}
-	out.Notes = k.notes
+	out.Notes, out.Cautions = k.notes, c.Cautions()
 	return out, err
 }
 

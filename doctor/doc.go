@@ -31,6 +31,7 @@ type Place struct {
 	Runtime  string   // the runtime directory
 	Missing  string   // why the profiles are not there, as the supervisor says it; "": they are
 	Walls    []string // that were asked for and are not in force, as the supervisor says it
+	Cautions []string // what the configuration says that cannot be as it seems
 	Unsent   []string // where logs cannot be sent on to, as the supervisor says it
 	Services []Service
 	Jobs     []Job  // the latest of each hook and schedule
@@ -83,6 +84,7 @@ func Examine(p Place) []Finding {
 	e.owners()
 	e.clock()
 	e.boot()
+	e.cautions()
 	e.ports()
 	e.zombies()
 	e.services()

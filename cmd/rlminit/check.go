@@ -162,7 +162,8 @@ func check(file string) (note string, err error) {
 	return note + limits(c), err
 }
 
-// limits says which restart limits of a configuration do not hold what they seem to.
+// limits says which restart limits of a configuration, and what else of it, do not hold what
+// they seem to.
 func limits(c *config.Config) (note string) {
 	if g := c.Gateway; g != nil {
 		samples := g.Samples(c)
@@ -172,6 +173,9 @@ func limits(c *config.Config) (note string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		note += limit("services."+name, c.Services[name])
+	}
+	for _, caution := range c.Cautions() {
+		note += "; but " + strings.ReplaceAll(caution, "; ", ": ")
 	}
 	return note
 }

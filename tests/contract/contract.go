@@ -63,6 +63,8 @@ var All = []Test{
 	{Name: "ServiceRequiresAGateway", Run: ServiceRequiresAGateway},
 	{Name: "SlotsInACircle", Run: SlotsInACircle},
 	{Name: "HungServiceIsRestarted", Run: HungServiceIsRestarted},
+	{Name: "StopIsCut", Run: StopIsCut},
+	{Name: "ReadyAddressIsTaken", Run: ReadyAddressIsTaken},
 	{Name: "ProbesAreCounted", Run: ProbesAreCounted},
 	{Name: "ProbeIsItsServices", Run: ProbeIsItsServices, Root: true},
 	{Name: "PassedSocket", Run: PassedSocket},
