@@ -29,11 +29,15 @@ type Compiled struct {
 // arguments of `rlminit init`. The error is the lines to print, each after "rlminit: ".
 func Compile(c *Config, h Host, args []string) (Compiled, error) {
 	k := compiler{config: c, host: h}
+	cautions, err := h.limits()
+	if err != nil {
+		return Compiled{}, err
+	}
 	out, err := k.compile(args)
 	if err == nil && c.Strict && len(k.notes) > 0 {
 		err = fmt.Errorf("cannot start: %s; strict is set, so leave it out or make it possible", k.notes[0])
 	}
-	out.Notes, out.Cautions = k.notes, c.Cautions()
+	out.Notes, out.Cautions = k.notes, append(c.Cautions(), cautions...)
 	return out, err
 }
 

@@ -194,6 +194,13 @@ func (f *file) abandon() {
 	f.full = true
 }
 
+// give has nothing more put there, for why.
+func (f *file) give(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full, f.why = true, why
+}
+
 // ready opens the file, once.
 func (f *file) ready() bool {
 	if f.open {
