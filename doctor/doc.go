@@ -82,6 +82,7 @@ func Examine(p Place) []Finding {
 	e.runtimeDirectory()
 	e.volume()
 	e.owners()
+	e.secrets()
 	e.clock()
 	e.boot()
 	e.cautions()

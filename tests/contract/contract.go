@@ -83,6 +83,7 @@ var All = []Test{
 	{Name: "RepairedLifecycle", Run: RepairedLifecycle},
 	{Name: "RepairedProfile", Run: RepairedProfile},
 	{Name: "RestoredWithoutOwners", Run: RestoredWithoutOwners, Root: true},
+	{Name: "StraySecretsAreNamed", Run: StraySecretsAreNamed, Root: true},
 	{Name: "RepairedBetweenSupervisors", Run: RepairedBetweenSupervisors},
 	{Name: "NeverReady", Run: NeverReady},
 	{Name: "ServiceNamedLikeAProfile", Run: ServiceNamedLikeAProfile},

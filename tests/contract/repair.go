@@ -247,3 +247,30 @@ func RestoredWithoutOwners(t *testing.T, start New) {
 	}
 	b.Must("health", "--level", "ready")
 }
+
+// StraySecretsAreNamed: the secrets of a profile whose directory somebody has removed stay,
+// over a boot too. doctor names them, without a value, and the command that removes them.
+func StraySecretsAreNamed(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Write(box.Service, "/tmp/value", "hush")
+	b.Must("profile", "create", "gone", "stays", "--secret", "TOKEN=/tmp/value")
+	b.Await("gateway-gone", "running")
+	const stray = "secrets of gone are kept"
+	doctor := func() string { return b.As(box.Root, "rlminit", "doctor").Out }
+	if out := doctor(); strings.Contains(out, "are kept") || !strings.Contains(out, "every secret on the volume is a profile's") {
+		t.Errorf("doctor while both are there: %s", out)
+	}
+	b.Shell(box.Root, "rm -rf "+b.Home()+"/profiles/gone")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("gateway-stays", "running")
+	if out := doctor(); strings.Count(out, stray) != 1 || strings.Count(out, "are kept") != 1 || !strings.Contains(out, "rlminit profile secret forget gone TOKEN") || strings.Contains(out, "hush") {
+		t.Errorf("doctor after a boot: %s", out)
+	}
+	b.Must("profile", "secret", "forget", "gone", "TOKEN")
+	if out := doctor(); strings.Contains(out, stray) {
+		t.Errorf("doctor, of what was forgotten: %s", out)
+	}
+}
