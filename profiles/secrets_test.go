@@ -218,7 +218,7 @@ func TestOrphanedSecretsAreSaid(t *testing.T) {
 	must(t, os.Rename(v.path("profiles"), v.path("elsewhere")))
 	v.write(secrets.Home+"/copy/1/S", "s")
 	boot()
-	v.keeps("alice", "bob", "copy", "orphan")
+	v.keeps("alice", "bob", "copy", "given", "orphan")
 }
 
 // What a kill has left of earlier secrets goes with the next ones, or at the next boot.
