@@ -21,17 +21,23 @@ type Compiled struct {
 	Policy wire.Policy
 	Run    Run      // what becomes of the arguments
 	Notes  []string // what the place does not allow, to be said once
+	// Cautions are likewise to be said, and no reason to refuse to start.
+	Cautions []string
 }
 
 // Compile makes the policy that tier 1 holds every spawn against. args are the
 // arguments of `rlminit init`. The error is the lines to print, each after "rlminit: ".
 func Compile(c *Config, h Host, args []string) (Compiled, error) {
 	k := compiler{config: c, host: h}
+	cautions, err := h.limits()
+	if err != nil {
+		return Compiled{}, err
+	}
 	out, err := k.compile(args)
 	if err == nil && c.Strict && len(k.notes) > 0 {
 		err = fmt.Errorf("cannot start: %s; strict is set, so leave it out or make it possible", k.notes[0])
 	}
-	out.Notes = k.notes
+	out.Notes, out.Cautions = k.notes, append(c.Cautions(), cautions...)
 	return out, err
 }
 

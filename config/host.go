@@ -27,6 +27,9 @@ type Host struct {
 	Isolation    isolate.Capabilities // what the kernel and the engine allow
 	Leaves       cgroup.Leaves        // what PID 1 keeps for services and jobs
 	Unguarded    map[string]string    // guards of jobs that are not in force here, and why
+	FileSize     uint64               // the largest file that may be written, bytes: RLIMIT_FSIZE; 0: any
+	Seconds      uint64               // of CPU that a process may use: RLIMIT_CPU; 0: any
+	Pending      uint64               // signals that may wait for a user's processes: RLIMIT_SIGPENDING; 0: any
 	Unprepared   bool                 // what environments are made of may not be there yet: see Environments
 
 	// Separable says why the supervisor cannot have a uid of its own here; "": it
@@ -37,7 +40,7 @@ type Host struct {
 
 // ThisHost looks at the calling process, /etc/passwd and /etc/group.
 func ThisHost() (Host, error) {
-	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable(), Leaves: cgroup.Find()}
+	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable(), Leaves: cgroup.Find(), FileSize: limitOf(unix.RLIMIT_FSIZE), Seconds: limitOf(unix.RLIMIT_CPU), Pending: limitOf(unix.RLIMIT_SIGPENDING)}
 	for _, guard := range cgroup.Guards {
 		if why := cgroup.Unguarded(guard, os.ReadFile); why != "" {
 			if h.Unguarded == nil {
@@ -61,6 +64,42 @@ func ThisHost() (Host, error) {
 	h.Capabilities = uint64(data[0].Permitted) | uint64(data[1].Permitted)<<32
 	h.Accounts, err = ReadAccounts("/etc/passwd", "/etc/group")
 	return h, err
+}
+
+// limitOf is a limit of this process, as PID 1 has it too; 0: there is none. One of nothing
+// at all is 1.
+func limitOf(which int) uint64 {
+	var is unix.Rlimit
+	if unix.Getrlimit(which, &is) != nil || is.Cur == unix.RLIM_INFINITY {
+		return 0
+	}
+	return max(is.Cur, 1)
+}
+
+// leastPending is how many signals must be allowed to wait: threads change their ids by one
+// each, and one that cannot be sent is sent again without end.
+const leastPending = 64
+
+// leastFileSize is the largest file that must be allowed, bytes: the memory of logs and the
+// journal are files.
+const leastFileSize = 32 << 20
+
+// limits says which of the container's limits keep rlminit from working; cautions are those
+// that only bound it.
+func (h Host) limits() (cautions []string, err error) {
+	if h.FileSize != 0 && h.FileSize < leastFileSize {
+		return nil, fmt.Errorf("cannot start: no file may be larger than %d bytes (RLIMIT_FSIZE), and with a configuration rlminit needs %d; docker run --ulimit fsize=%[2]d or more", h.FileSize, leastFileSize)
+	}
+	if h.Pending != 0 && h.Pending < leastPending {
+		return nil, fmt.Errorf("cannot start: %d signals may wait (RLIMIT_SIGPENDING), and with a configuration rlminit needs %d; docker run --ulimit sigpending=1000 or more", h.Pending, leastPending)
+	}
+	if h.FileSize != 0 {
+		cautions = append(cautions, fmt.Sprintf("no file may be larger than %d bytes (RLIMIT_FSIZE): logs are rotated before, and more of a job's output is not kept", h.FileSize))
+	}
+	if h.Seconds != 0 {
+		cautions = append(cautions, fmt.Sprintf("each process may use %d s of CPU (RLIMIT_CPU), PID 1 too: the kernel ends the container when it has; docker run --ulimit cpu=-1", h.Seconds))
+	}
+	return cautions, nil
 }
 
 // Of is the place as another process of it finds it, whose user is not the caller's:

@@ -76,6 +76,9 @@ func (c *Client) RenameProfile(ctx context.Context, name string, r RenameProfile
 	return ask[Outcome](ctx, c, post("/v1/profiles/"+segment(name)+"/rename", r, "the new name of "+name))
 }
 
+// AllProfiles is what Repair takes for all of them.
+const AllProfiles = "*"
+
 // Repair puts right whose the files of a profile are.
 func Repair(ctx context.Context, c *Client, name string) (Repaired, error) {
 	return ask[Repaired](ctx, c, same("/v1/profiles/"+segment(name)+"/repair", nil, "the repair of "+name))

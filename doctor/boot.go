@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -14,6 +15,14 @@ var remedies = map[string]string{
 	"owners":      "leave deep out of own, or list the directories that need it alone",
 	"directories": "seed from a smaller tree, or put what is large into the image and read it there",
 	"volume":      "the volume's disk is slow to answer: docker logs has what it waited for",
+}
+
+// cautions are what the configuration says that cannot be as it seems.
+func (e *examination) cautions() {
+	for _, line := range e.Cautions {
+		what, remedy, _ := strings.Cut(line, "; ")
+		e.add("configuration", Warn, what, remedy)
+	}
 }
 
 // boot: where the time before the services went.

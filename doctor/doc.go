@@ -31,6 +31,7 @@ type Place struct {
 	Runtime  string   // the runtime directory
 	Missing  string   // why the profiles are not there, as the supervisor says it; "": they are
 	Walls    []string // that were asked for and are not in force, as the supervisor says it
+	Cautions []string // what the configuration says that cannot be as it seems
 	Unsent   []string // where logs cannot be sent on to, as the supervisor says it
 	Services []Service
 	Jobs     []Job  // the latest of each hook and schedule
@@ -81,8 +82,10 @@ func Examine(p Place) []Finding {
 	e.runtimeDirectory()
 	e.volume()
 	e.owners()
+	e.secrets()
 	e.clock()
 	e.boot()
+	e.cautions()
 	e.ports()
 	e.zombies()
 	e.services()

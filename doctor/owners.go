@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,28 +26,51 @@ func (e *examination) owners() {
 		return
 	}
 	closed, good, until := 0, 0, time.Now().Add(ownersWithin)
+	var roots []string // profiles with files of root's
+	first := ""
 	for _, dir := range dirs {
 		if !dir.IsDir() || strings.HasPrefix(dir.Name(), ".") {
 			continue
 		}
 		found := rootsBelow(filepath.Join(e.Home, "profiles", dir.Name()), until)
-		switch remedy := "rlminit profile repair " + dir.Name(); {
+		switch {
 		case found.first != "":
-			e.add("owners", Warn, fmt.Sprintf("%d of the files of profile %s are root's, such as %s: its gateway may not be able to use them", found.roots, dir.Name(), found.first), remedy)
+			roots, first = append(roots, dir.Name()), cmp.Or(first, found.first)
 		case found.cut:
-			e.add("owners", Unknown, fmt.Sprintf("profile %s has too many files for a look at whose each is", dir.Name()), remedy)
+			e.add("owners", Unknown, fmt.Sprintf("profile %s has too many files for a look at whose each is", dir.Name()), "rlminit profile repair "+dir.Name())
 		case found.closed:
 			closed++
 		default:
 			good++
 		}
 	}
+	switch len(roots) {
+	case 0:
+	case 1:
+		e.add("owners", Warn, fmt.Sprintf("files of profile %s are root's, such as %s: its gateway may not be able to use them", roots[0], first), "rlminit profile repair "+roots[0])
+	default:
+		e.add("owners", Warn, fmt.Sprintf("files of %d profiles are root's, such as %s: their gateways may not be able to use them", len(roots), first), "docker exec CONTAINER rlminit profile repair --all")
+	}
+	e.strangers()
 	switch {
 	case err != nil || closed > 0:
 		e.add("owners", Unknown, "cannot look at whose the files of all profiles are", "run it by docker exec without -u")
 	case good > 0:
 		e.add("owners", OK, fmt.Sprintf("%d profiles have no files of root's", good), "")
 	}
+}
+
+// strangers finds a volume whose profiles are a user's who is neither root nor the services:
+// one that was restored by somebody else, without its owners.
+func (e *examination) strangers() {
+	services, group, _ := strings.Cut(strings.TrimSpace(e.read(filepath.Join(e.Runtime, "user"))), ":")
+	dir := filepath.Join(e.Home, "profiles")
+	uid, err := e.kernel.Owner(dir)
+	if err != nil || services == "" || uid == 0 || fmt.Sprint(uid) == services {
+		return
+	}
+	e.add("owners", Fail, fmt.Sprintf("%s belongs to uid %d, and services are uid %s: they cannot use what is there", dir, uid, services),
+		fmt.Sprintf("docker exec -u 0 CONTAINER chown -R %s:%s %s && docker restart CONTAINER", services, cmp.Or(group, services), e.Home))
 }
 
 // looked is what was found below a directory.

@@ -35,6 +35,8 @@ type file interface {
 	size() (int64, error)
 	truncate(size int64) error
 	sync() error
+	// named tells whether the file has a name: somebody may have removed it.
+	named() bool
 	// allocate has the file system set blocks aside up to end, without making
 	// the file longer: fallocate(2), FALLOC_FL_KEEP_SIZE.
 	allocate(from, end int64) error
@@ -133,6 +135,11 @@ func (f segmentFile) size() (int64, error) {
 }
 
 func (f segmentFile) truncate(size int64) error { return f.Truncate(size) }
+
+func (f segmentFile) named() bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink > 0
+}
 
 // sync needs the content and the size, and no times.
 func (f segmentFile) sync() error {

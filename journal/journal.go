@@ -24,6 +24,9 @@ type Options struct {
 	// Say is told, in one line each, what a person should know of the volume. It
 	// must not call the journal. nil: nobody is.
 	Say func(line string)
+	// Gone is called when somebody has removed what is written, and may make the
+	// directory again; it may wait. nil: nobody is.
+	Gone func()
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// Fault is a test's: it is asked before each change of the disk ("write") and
@@ -86,6 +89,18 @@ func Open(home *durable.Dir, o Options) (*Journal, error) {
 	}
 	if format.volume != j.writer.volume {
 		if err := writeFormat(home, j.writer.volume); err != nil && !errors.Is(err, unix.EROFS) {
+			j.writer.say(err.Error())
+		}
+	}
+	j.writer.restore = func() {
+		if o.Gone != nil {
+			o.Gone()
+		}
+		err := home.MkdirAll(Home, 0o700)
+		if err == nil {
+			err = writeFormat(home, j.writer.volume)
+		}
+		if err != nil {
 			j.writer.say(err.Error())
 		}
 	}

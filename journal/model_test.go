@@ -241,6 +241,8 @@ func (f *modelFile) sync() error {
 	return nil
 }
 
+func (f *modelFile) named() bool { return true }
+
 func (f *modelFile) allocate(from, end int64) error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

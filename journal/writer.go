@@ -48,6 +48,11 @@ type writer struct {
 	// noAllocate: the file system cannot set blocks aside, so the reserve is a file.
 	noAllocate bool
 
+	// restore makes the directory again that somebody has removed, with its format file.
+	// What cannot be made fails the segment that is begun there. gone: it is to be made.
+	restore func()
+	gone    bool
+
 	aside []takenAside // what is to be kept aside once there is a segment of ours
 	said  string       // the failure of a begin that was said last
 }
@@ -217,6 +222,15 @@ func (w *writer) applied(lines []byte) {
 
 // ready sees to it that there is a segment with room for so many bytes.
 func (w *writer) ready(size int64) error {
+	if w.open.file != nil && !w.open.file.named() {
+		// No boot would find what is written there.
+		w.say("somebody has removed the journal's " + w.open.name + ": what counts is written anew, and older records are lost")
+		w.open.leave()
+		w.gone, w.prev, w.prevSeq = true, 0, 0
+	}
+	if w.gone && w.restore != nil {
+		w.restore()
+	}
 	full := w.open.pos+size > w.limit && w.open.pos > 2*w.open.snapshot
 	if w.open.file != nil && !full {
 		return nil
@@ -339,7 +353,7 @@ func (w *writer) begin() error {
 		}
 		return err
 	}
-	w.said = ""
+	w.said, w.gone = "", false
 	w.setAside()
 	w.retire(segmentsKept)
 	return nil

@@ -49,6 +49,42 @@ func HandOver(program string, directory int, services wire.Identity, own uint32)
 	return did, failed.Err
 }
 
+// TakeRoots has what is root's in the directory of a profile, or (a name of "") below the
+// directory of all of them, be the services' user's, those directories themselves too. What
+// is another user's is left alone, with all below.
+func TakeRoots(home, profile string, user wire.Identity) (did durable.Handed, err error) {
+	volume, err := durable.Open(home)
+	if err != nil {
+		return did, err
+	}
+	defer volume.Close()
+	take := func(rel string, alone bool) error {
+		there, err := volume.Lstat(rel)
+		if err != nil || there.Type != fs.ModeDir || there.UID != 0 && (alone || there.UID != user.UID) {
+			return err
+		}
+		some, err := volume.Take(rel, durable.Ownership{UID: user.UID, GID: user.GID, Alone: alone, Keep: func(uid uint32) bool { return uid != 0 && uid != user.UID }})
+		did.Changed += some.Changed
+		did.Left = append(did.Left, some.Left...)
+		return err
+	}
+	if profile == "" {
+		if err := take(config.ProfilesDir, true); err != nil {
+			return did, err
+		}
+		entries, err := volume.ReadDirOf(config.ProfilesDir, mostProfiles, func(e durable.Entry) bool { return e.Name[0] != '.' })
+		for _, e := range entries {
+			err = errors.Join(err, take(config.ProfilesDir+"/"+e.Name, false))
+		}
+		return did, err
+	}
+	if strings.Contains(profile, "/") || profile[0] == '.' {
+		return did, fmt.Errorf("%q is no profile", profile)
+	}
+	err = take(config.ProfilesDir, true)
+	return did, errors.Join(err, take(config.ProfilesDir+"/"+profile, false))
+}
+
 // longestName is how much is answered of the path of a file that was left alone, in bytes.
 const longestName = 300
 

@@ -315,6 +315,41 @@ func separate(home *durable.Dir, user, supervisor wire.Identity) []error {
 	return failed
 }
 
+// Missing are those of the supervisor's directories on the volume that are not there.
+func Missing(home string) (missing []string) {
+	for _, dir := range []string{privateDir, logsDir} {
+		if _, err := os.Lstat(filepath.Join(home, dir)); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, dir)
+		}
+	}
+	return missing
+}
+
+// Directories makes those of the supervisor's directories on the volume again that are not
+// there, and returns which. What lies in the place of one is left alone.
+func Directories(home string, user, supervisor wire.Identity) (made []string, err error) {
+	fd, err := unix.Open(home, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", home, err)
+	}
+	defer unix.Close(fd)
+	for _, dir := range Missing(home) {
+		gid, mode := user.GID, uint32(logsMode)
+		if dir == privateDir {
+			gid, mode = supervisor.GID, privateMode
+		}
+		err = giveTo(fd, dir, supervisor.UID, gid, mode)
+		if errors.Is(err, unix.EPERM) {
+			err = makeAs(fd, dir, supervisor.UID, gid, mode)
+		}
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return made, fmt.Errorf("cannot make %s again: %w", filepath.Join(home, dir), err)
+		}
+		made = append(made, dir)
+	}
+	return made, nil
+}
+
 // makeOurs makes what is absent of the supervisor's as that.
 func makeOurs(home *durable.Dir, user, supervisor wire.Identity) (failed []error) {
 	fd, err := unix.Open(home.Path("."), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

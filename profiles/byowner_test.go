@@ -30,7 +30,8 @@ func (o owning) Give(uint32, int) (durable.Handed, error) {
 func (o owning) Take(uint32, int) (durable.Handed, error) {
 	return durable.Handed{}, errors.New("not here")
 }
-func (o owning) Settle() error { return nil }
+func (o owning) Own(string) (did durable.Handed, err error) { return did, nil }
+func (o owning) Settle() error                              { return nil }
 
 func (o owning) Helper(uid uint32) durable.Helper { return noting{uid, o.asked} }
 

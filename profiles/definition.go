@@ -69,6 +69,12 @@ func held(c *config.Config) map[int]string {
 // configuration, with what its profile.yaml changes. The error is what is wrong
 // with this profile alone; Reason makes one line of it.
 func (p Profile) Definition(c *config.Config) (*service.Definition, error) {
+	return p.DefinitionAt(c, p.Dir)
+}
+
+// DefinitionAt is Definition where the profile's directory lies somewhere else when it runs
+// than where it was read.
+func (p Profile) DefinitionAt(c *config.Config, dir string) (*service.Definition, error) {
 	if p.Fault != nil {
 		return nil, p.Fault
 	}
@@ -76,7 +82,7 @@ func (p Profile) Definition(c *config.Config) (*service.Definition, error) {
 	if c.Gateway == nil {
 		return nil, fmt.Errorf("the configuration that was reloaded for %s has no gateway section", p.Name)
 	}
-	of := config.Profile{Name: p.Name, Dir: p.Dir, Port: p.Port}
+	of := config.Profile{Name: p.Name, Dir: dir, Port: p.Port}
 	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)
 	d.SecretsVersion = p.Secrets
 	settings := SettingsOf(c)

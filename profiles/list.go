@@ -76,8 +76,8 @@ type catalogue struct {
 	records   *Records
 	ownership *Ownership
 	ports     *ports.Book
-	secrets   *secrets.Sets
-	primed    atomic.Bool // the ports on the volume are known
+	secrets   *secrets.Sets // nil: they are not looked at
+	primed    atomic.Bool   // the ports on the volume are known
 }
 
 // list reads the profiles of these names, or all, sorted by name, the default
@@ -518,6 +518,9 @@ const fewProfiles = 8
 
 // settleSecrets tells of every profile in the list which of its sets of secrets counts.
 func (c *catalogue) settleSecrets(list []Profile) {
+	if c.secrets == nil {
+		return
+	}
 	var holders map[string]bool
 	if len(list) > fewProfiles {
 		holders = c.secrets.Holders()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,9 @@ type Owners interface {
 	// to whose it is (0: the services' user), it is what is root's alone.
 	Give(uid uint32, directory int) (durable.Handed, error)
 	Take(uid uint32, directory int) (durable.Handed, error)
+	// Own has what is root's in the directory of a profile, or of all ("") and the directory
+	// that they are in, be the services' user's.
+	Own(profile string) (durable.Handed, error)
 	// Settle returns when nobody changes whose a directory is who was asked by another
 	// supervisor, or says that somebody still does.
 	Settle() error
@@ -205,7 +209,7 @@ func (o *Ownership) notIts(name string, there durable.Info, l *ledger) error {
 			whose = ", which is that of profile " + other
 		}
 	})
-	return refuse(ErrBroken, "%s belongs to uid %d%s: it is not given to another; chown -R %d it, if it is to be", o.tree.home.Path(dirOf(name)), there.UID, whose, o.owners.Services())
+	return refuse(ErrBroken, "%s belongs to uid %d%s: it is not given to another; as root: chown -R %d %[1]s, if it is to be", o.tree.home.Path(dirOf(name)), there.UID, whose, o.owners.Services())
 }
 
 // passable has profiles' users get to their directories.
@@ -324,6 +328,22 @@ func (o *Ownership) handOver(dir string, uid uint32, over func(uid uint32, fd in
 	return did, err
 }
 
+// RepairRoots has the directories that are root's, of a profile or of all (""), and what is
+// root's in them, be the services' user's: as after a volume was restored without its owners.
+// Only root may ask for it.
+func (o *Ownership) RepairRoots(name string) (did durable.Handed, err error) {
+	switch {
+	case o.owners == nil:
+		return did, refuse(ErrBroken, "rlminit can change no owners here: it has not the rights of root that takes; as root: chown -R %d %s", os.Geteuid(), o.tree.home.Path(profilesDir))
+	case name != "" && checkForm(name) != nil:
+		return did, nil
+	}
+	if did, err = o.owners.Own(name); err != nil {
+		err = fmt.Errorf("cannot change owners in %s: %w", o.tree.home.Path(profilesDir), err)
+	}
+	return did, err
+}
+
 // Repair has all that is root's in a profile's directory be whose the directory is: its
 // own user's, or the services'. Files with several names are left alone, and named.
 func (o *Ownership) Repair(name string) (did durable.Handed, err error) {
@@ -332,7 +352,7 @@ func (o *Ownership) Repair(name string) (did durable.Handed, err error) {
 	case name == Default:
 		return did, refuse(ErrName, "the profile %q is the volume itself, whose owners own in the configuration puts right at boot", name)
 	case o.owners == nil:
-		return did, refuse(ErrBroken, "rlminit can change no owners here: it has not the rights of root that takes; chown -R %s on the host", o.tree.home.Path(dir))
+		return did, refuse(ErrBroken, "rlminit can change no owners here: it has not the rights of root that takes; as root: chown -R %d %s", os.Geteuid(), o.tree.home.Path(dir))
 	}
 	defer o.tree.names.lock(name)()
 	o.finish(name)
@@ -344,7 +364,7 @@ func (o *Ownership) Repair(name string) (did durable.Handed, err error) {
 	case there.UID == services:
 		return o.handOver(dir, 0, o.owners.Give)
 	case !has(o.owners, there.UID):
-		return did, refuse(ErrBroken, "%s belongs to uid %d, and is not taken from that; chown -R %d it, if it is to be", o.tree.home.Path(dir), there.UID, services)
+		return did, refuse(ErrBroken, "%s belongs to uid %d, and is not taken from that; as root: chown -R %d %[1]s", o.tree.home.Path(dir), there.UID, services)
 	}
 	return o.handOver(dir, there.UID, o.owners.Give)
 }

@@ -20,6 +20,7 @@ type Seen struct {
 	StartTime  uint64 // clock ticks since boot, proc_pid_stat(5)
 	ExitReason string
 	Restarts   int
+	Started    service.Start // of the definition that its latest run was started with; "": unknown
 }
 
 // Records keeps what is wanted of each service, in the journal, and writes the state
@@ -131,7 +132,7 @@ func (rec *Records) seenText(name string, seen Seen) ([]byte, error) {
 	}
 	f.Record = service.Record{
 		Profile: name, Desired: intent, Seen: seen.State, PID: seen.PID, StartTime: seen.StartTime,
-		Port: rec.ports.Of(name), ExitReason: seen.ExitReason, Restarts: seen.Restarts, UpdatedAt: rec.tree.now(),
+		Port: rec.ports.Of(name), ExitReason: seen.ExitReason, Restarts: seen.Restarts, Started: seen.Started, UpdatedAt: rec.tree.now(),
 	}
 	return f.Encode(), nil
 }

@@ -251,7 +251,7 @@ func TestAVolumeThatCannotBeWrittenIsReadAllTheSame(t *testing.T) {
 	if p := list["closed"]; p.Fault == nil || !strings.Contains(p.Fault.Error(), "owned by uid 0") {
 		t.Errorf("%+v", p)
 	}
-	want := fmt.Sprintf("cannot write %s: owned by uid 0, services run as %d; on the host: chown %d:%d DIR, or set RLMINIT_UID and RLMINIT_GID",
+	want := fmt.Sprintf("cannot write %s: owned by uid 0, services run as %d; as root: chown -R %d:%d %[1]s, or set RLMINIT_UID and RLMINIT_GID",
 		v.home, unprivileged.UID, unprivileged.UID, unprivileged.GID)
 	if err := v.CheckWritable(); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -216,13 +216,15 @@ func TestOrphanedSecretsAreSaid(t *testing.T) {
 		v.PrepareBoot(slices.Collect(maps.Values(v.list())))
 	}
 	v.orphan("orphan")
-	v.write(secrets.Home+"/copy/1/S", "s")
-	v.write(secrets.Home+"/"+secrets.Trashed("alice-20260101T000000Z")+"/1/S", "s")
+	must(t, v.Secrets.Move("alice", "copy"))
+	must(t, v.Secrets.Bury("alice", "alice-20260101T000000Z"))
+	v.create("given", Creation{Secrets: map[string]string{"S": "s"}}) // what others have too
+	must(t, os.Rename(v.path("profiles/given"), v.path("given")))
 	v.write(secrets.Home+"/"+secrets.Trashed("gone-20260101T000000Z")+"/1/S", "only here")
 	v.write(secrets.Home+"/"+durable.TempName()+"/1/S", "half removed")
 	must(t, os.Rename(v.path("profiles/bob/profile.yaml"), v.path("profiles/bob/aside")))
 	boot()
-	v.keeps("alice", "bob", "orphan")
+	v.keeps("alice", "bob", "given", "orphan")
 	v.secretsAre(secrets.Trashed("alice-20260101T000000Z"), nil)
 	v.secretsAre(secrets.Trashed("gone-20260101T000000Z"), map[string]string{"S": "only here"})
 	for _, name := range []string{"orphan", "gone"} {
@@ -234,7 +236,7 @@ func TestOrphanedSecretsAreSaid(t *testing.T) {
 	must(t, os.Rename(v.path("profiles"), v.path("elsewhere")))
 	v.write(secrets.Home+"/copy/1/S", "s")
 	boot()
-	v.keeps("alice", "bob", "copy", "orphan")
+	v.keeps("alice", "bob", "copy", "given", "orphan")
 }
 
 // What a kill has left of earlier secrets goes with the next ones, or at the next boot.

@@ -56,6 +56,8 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		return c, o.files(c, m, fds)
 	case wire.ConfigurationProgram:
 		return c, o.configuration(c, m, fds)
+	case wire.DirectoriesProgram, wire.OwnProgram:
+		return c, o.directories(c, m, fds)
 	case wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram:
 		return c, o.owners(c, m, fds)
 	}

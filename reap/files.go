@@ -102,6 +102,31 @@ func (o *commands) configuration(c *sys.Command, m *wire.Spawn, fds []int) *refu
 	return o.root(c, []int{fds[0], 2, o.bundle}, []int32{1, 2, wire.PreparedBundleFD}, []string{"rlminit", "place", m.Argv[0]})
 }
 
+// directories fills in the process that makes the supervisor's directories on the volume
+// again, or takes what is root's in profiles for the services' user, one at a time: root with
+// the rights that takes. Where they are, and whose, is in the sealed configuration and
+// policy. Of the message only the descriptor is used, and the name of a profile.
+func (o *commands) directories(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+	if !o.place.root || o.policy.Supervisor.UID == o.policy.User.UID || m.Tag != 0 || m.Terminal || len(fds) != 1 || m.Targets[0] != 1 {
+		return &refusal{wire.StepPolicy, unix.EPERM, "there are no directories to be made here"}
+	}
+	if o.children.count(m.Name) > 0 {
+		return &refusal{wire.StepPolicy, unix.EAGAIN, "the directories are being made"}
+	}
+	c.NoNewPrivs, c.SetCaps = true, true
+	c.Caps = (1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER) & o.place.capabilities
+	argv := []string{"rlminit", "directories"}
+	if m.Name == wire.OwnProgram {
+		if len(m.Argv) != 1 {
+			return &refusal{wire.StepPolicy, unix.EPERM, "whose files are to be taken is not said"}
+		}
+		argv = append(argv, m.Argv[0])
+	}
+	no := o.root(c, []int{fds[0], 2, o.bundle, o.sealed}, []int32{1, 2, wire.PreparedBundleFD, wire.PreparedPolicyFD}, argv)
+	c.Program(o.paths, argv, o.environ)
+	return no
+}
+
 // root fills in what processes of rlminit's own that are root have in common.
 func (o *commands) root(c *sys.Command, fds []int, targets []int32, argv []string) *refusal {
 	c.SetBounds = o.place.setBounds

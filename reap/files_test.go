@@ -144,3 +144,30 @@ func TestPrivateDirectoriesOfPID1(t *testing.T) {
 		t.Error("without such a directory")
 	}
 }
+
+// The processes that make the supervisor's directories again, and that take what is root's in
+// profiles, are rlminit itself, with nothing of the request but where to answer and whose.
+func TestDirectoriesProcess(t *testing.T) {
+	separate := withPolicy(func(p *wire.Policy) { p.Supervisor = wire.Identity{UID: 4720, GID: 4721} })
+	for _, name := range []string{wire.DirectoriesProgram, wire.OwnProgram} {
+		asked := func(m *wire.Spawn) {
+			m.Name, m.Privileged, m.Tag, m.Targets, m.Argv = name, true, 0, []int32{1}, []string{"alice"}
+		}
+		l := startBox(t, separate).link
+		for what, change := range map[string]func(*wire.Spawn){
+			"a tag":              func(m *wire.Spawn) { m.Tag = lowTag },
+			"another descriptor": func(m *wire.Spawn) { m.Targets = []int32{4} },
+			"the terminal":       func(m *wire.Spawn) { m.Terminal = true },
+		} {
+			id, _ := l.spawn(t, func(m *wire.Spawn) { asked(m); change(m) })
+			if failed := l.refused(t, id); failed.Step != wire.StepPolicy {
+				t.Errorf("%s with %s: %+v", name, what, failed)
+			}
+		}
+		l = startBox(t).link
+		id, _ := l.spawn(t, asked)
+		if failed := l.refused(t, id); failed.Step != wire.StepPolicy {
+			t.Errorf("%s with one uid for all: %+v", name, failed)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/isolate"
 	"rlminit/wire"
 )
@@ -98,6 +99,27 @@ func As(who wire.Identity, do func() error) error {
 		failed <- err
 	}()
 	return <-failed
+}
+
+// Threads does what is asked of directories as a user, in threads of this process, which
+// must be root: where no process serves, and none is to be started for one look.
+type Threads struct{ UID, GID uint32 }
+
+// Do is durable.Helper's.
+func (t Threads) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
+	a, opened := durable.CarryAs(t.UID, r, fds, t.as)
+	return a, opened, nil
+}
+
+// Try says why the user's rights cannot be had; nil: they can.
+func (t Threads) Try() error { return t.as(t.UID, func() {}) }
+
+func (t Threads) as(uid uint32, do func()) error {
+	who := wire.Identity{UID: uid, GID: uid, Groups: []uint32{}}
+	if uid == t.UID {
+		who.GID = t.GID
+	}
+	return As(who, func() error { do(); return nil })
 }
 
 // raise makes the effective capabilities of the calling thread those.

@@ -103,15 +103,15 @@ func StartOf(d *Definition) Start {
 }
 
 // Differs says which fields of two Starts differ: "command and environment changed"; "":
-// none. A Start of another number of fields, which another version of rlminit kept,
-// differs in nothing that can be named.
-func (s Start) Differs(from Start) string {
+// none but those that are left out. A Start of another number of fields, which another
+// version of rlminit kept, differs in nothing that can be named.
+func (s Start) Differs(from Start, without ...string) string {
 	if len(s) != 4*len(startFields) || len(from) != len(s) {
 		return ""
 	}
 	var changed []string
 	for i, f := range startFields {
-		if s[4*i:4*i+4] != from[4*i:4*i+4] {
+		if s[4*i:4*i+4] != from[4*i:4*i+4] && !slices.Contains(without, f.name) {
 			changed = append(changed, f.name)
 		}
 	}

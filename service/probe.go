@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -116,6 +118,31 @@ func address(p *string) document.Setter {
 		}
 		*p = net.JoinHostPort(host, port)
 	}
+}
+
+// Local is where a TCP or HTTP probe asks on this machine: a port, and the address, "" for
+// any. The port is 0 where it asks elsewhere, or otherwise.
+func (p *Probe) Local() (host string, port int) {
+	address := p.TCP
+	if u, err := url.Parse(p.HTTP); p.HTTP != "" && err == nil {
+		standard := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), standard))
+	}
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0
+	}
+	port, err = strconv.Atoi(text)
+	ip, notIP := netip.ParseAddr(host)
+	switch {
+	case err != nil:
+		return "", 0
+	case host == "localhost", notIP == nil && ip.IsUnspecified():
+		return "", port
+	case notIP == nil && ip.IsLoopback():
+		return ip.String(), port
+	}
+	return "", 0
 }
 
 func validPort(s string) bool {

@@ -52,5 +52,6 @@ type Record struct {
 	Port       int    // 0: none
 	ExitReason string
 	Restarts   int
+	Started    Start // of the definition that its latest run was started with; "": unknown
 	UpdatedAt  time.Time
 }

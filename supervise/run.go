@@ -40,7 +40,9 @@ type supervisor struct {
 	loop     *loop.Loop
 	slots    slots.Dir // the service directory in the runtime directory
 	troubles console.Troubles
-	backend  *serve.Backend
+
+	directories *spawn.Directories // the supervisor's on the volume
+	backend     *serve.Backend
 }
 
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
@@ -175,10 +177,16 @@ const collectorKey = "log"
 // openLogs starts the collector, on the volume where there is one, and else in the service
 // directory.
 func (s *supervisor) openLogs() (err error) {
+	s.directories = spawn.NewDirectories(s.Preparer)
 	out := console.Open(1)
 	options := logs.Options{
 		Home: s.Preparer.Config().Home, Held: s.Tier1.Held.Take(collectorKey), Tee: out,
-		Colour: out >= 0 && term.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: s.troubles.Hear,
+		Colour: out >= 0 && term.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: func(service string, err error) {
+			s.troubles.Hear(service, err)
+			if err != nil {
+				s.directories.Look()
+			}
+		},
 	}
 	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
 		// Without a volume there is nothing to write to; the slots' newest lines
@@ -191,6 +199,10 @@ func (s *supervisor) openLogs() (err error) {
 	s.Tier1.Send(&wire.Hold{Key: collectorKey}, s.Logs.Held(), nil)
 	return nil
 }
+
+// remake makes the supervisor's directories on the volume again that somebody has removed.
+// Why it cannot was said.
+func (s *supervisor) remake() { _ = s.directories.Make() }
 
 // assemble makes what stands on the configuration and the service directory, and gives the
 // loop all that there is.
@@ -206,7 +218,7 @@ func (s *supervisor) assemble() (err error) {
 	s.backend = serve.New(&s.loop.Commands, &serve.Given{
 		Policy: p.Policy, Settings: p.Settings, Volume: s.Volume, Users: p, Walls: p.Walls, Tags: s.Tier1.Tags, Tagged: s.Tier1.Welcome.Tags,
 		Leaves: s.Spawner.Leaves, Spawns: s.Tier1, Copies: &s.loop.Records, Journal: s.Volume.Journal.Open.Load, Events: s.Events.Read,
-		Counts: s.Probes.Counts, Log: loop.Logged{Collector: s.Logs, Loop: s.loop}, Stored: s.Opened.Stored, Place: s.Spawner.Programs.Place,
+		Counts: s.Probes.Counts, Log: loop.Logged{Collector: s.Logs, Loop: s.loop}, Stored: s.Opened.Stored, Place: s.Spawner.Programs.Place, Remake: s.remake,
 	})
 	s.Registry = registry.New(defining{s.backend, &s.loop.Services}, s.Volume, p.Settings, s.slots, s.Memory.Table)
 	s.backend.Registry = s.Registry
@@ -215,6 +227,7 @@ func (s *supervisor) assemble() (err error) {
 		Files: func() (*rights.User, profiles.Owners) { return p.User, p.ProfileUsers() },
 		Box:   &serve.Revised{Backend: s.backend}, Recall: s.loop.Commands.Recall, Look: s.Registry.Look,
 		Known: s.Memory.Volume, Note: s.Memory.NoteVolume,
+		Gone: s.remake,
 		Took: s.tookVolume, Lost: func() { s.Jobs.Use(s.Volume.Journal.JobRecords()); s.Registry.Look() }, // which ends all profiles: another container runs them
 	}
 	s.Jobs = s.backend.Jobs.Employ() // whose is what a predecessor left of them

@@ -39,7 +39,8 @@ type checkFault struct {
 }
 
 func checkVerb(t *terminal) *cobra.Command {
-	return forPrograms(t, &cobra.Command{
+	volume := ""
+	cmd := forPrograms(t, &cobra.Command{
 		Use:   "check [FILE…]",
 		Short: "validate configuration and definitions, and run nothing",
 		Long: `Reads each file and prints every fault with its file, line and field. A
@@ -58,13 +59,24 @@ nothing else. If the delays between restarts are so long that a restart limit
 cannot be reached within its window, a line says so, but that is no fault. The
 exit code is 0 if there is no fault, and 1 otherwise.
 
+With --volume it says which profiles of the volume at PATH the configuration
+would refuse, which gateways that run it defines otherwise than when they were
+started, and which waiting plans and profiles in the trash do not fit it. No
+rlminit need run. Nothing is locked or changed, no secret is read, and root
+reads with the rights of the owners. Exit code: 14 if a profile is refused, else
+1 if one cannot be read. With --json: an object, which docs/json.md has.
+
 With --json: an array of objects with file, valid, note (what was not checked,
 or does not do what it seems to; absent if there is nothing) and faults: each
 with text, and, if they apply, file, line and field.`,
 		Example: `  rlminit check
   rlminit check rlminit.yaml --json | jq -r '.[].faults[] | "\(.line): \(.text)"'
-  docker run --rm -v "$PWD:/x:ro" IMAGE rlminit check /x/rlminit.yaml`,
-		RunE: func(_ *cobra.Command, files []string) error {
+  docker run --rm -v "$PWD:/x:ro" IMAGE rlminit check /x/rlminit.yaml
+  docker run --rm -v box-data:/data:ro NEWIMAGE rlminit check --volume /data`,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if volume != "" {
+				return t.checkVolume(cmd, volume, files)
+			}
 			all := []checked{}
 			for _, file := range files {
 				note, err := check(file)
@@ -80,6 +92,8 @@ with text, and, if they apply, file, line and field.`,
 			return t.tellChecked(all)
 		},
 	}, "write a JSON array")
+	cmd.Flags().StringVar(&volume, "volume", "", "say what the configuration would do to the profiles of the volume at `PATH`")
+	return cmd
 }
 
 // checkedFile is what was found of a file, of which err has the faults.
@@ -174,7 +188,8 @@ func isDeclaredSet(path string) bool {
 	return len(declared.Profiles) > 0
 }
 
-// limits says which restart limits of a configuration do not hold what they seem to.
+// limits says which restart limits of a configuration, and what else of it, do not hold what
+// they seem to.
 func limits(c *config.Config) (note string) {
 	if g := c.Gateway; g != nil {
 		samples := g.Samples(c)
@@ -184,6 +199,9 @@ func limits(c *config.Config) (note string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		note += limit("services."+name, c.Services[name])
+	}
+	for _, caution := range c.Cautions() {
+		note += "; but " + strings.ReplaceAll(caution, "; ", ": ")
 	}
 	return note
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -88,7 +89,7 @@ func compileTo(o initOptions) error {
 	if compiled.Policy.Enclosed {
 		enclose(c, &compiled.Policy)
 	}
-	for _, note := range compiled.Notes {
+	for _, note := range slices.Concat(compiled.Notes, compiled.Cautions) {
 		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
 	}
 	return errors.Join(

@@ -77,6 +77,9 @@ func askMore(ctx context.Context, client *control.Client, place *doctor.Place) {
 		place.Missing, place.Walls, place.Unsent = health.Missing, health.Walls, health.Unsent
 	}
 	place.Jobs = latestJobs(ctx, client)
+	if c, err := checkConfig(configPath()); err == nil { // a faulty one is said by reload
+		place.Cautions = c.Cautions()
+	}
 	if _, steps, err := lastBoot(ctx, client); err == nil {
 		for _, s := range analyze.Steps(steps) {
 			place.Steps = append(place.Steps, doctor.Step{Name: s.Step, Took: time.Duration(s.TookS * float64(time.Second))})

@@ -47,6 +47,7 @@ func TestJSONReference(t *testing.T) {
 		control.Drift{},
 		control.Health{},
 		checked{},
+		checkedVolume{},
 		deletedProfile{},
 		purgedEntry{},
 		control.Secret{},

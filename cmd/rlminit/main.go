@@ -62,6 +62,8 @@ func partNamed(args []string) func(args []string) int {
 		return runRights
 	case "place":
 		return runPlace
+	case "directories":
+		return runDirectories
 	case "owner":
 		return runOwner
 	case "files":

@@ -5,11 +5,41 @@ import (
 	"fmt"
 	"os"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/durable"
 	"rlminit/prepare"
 	"rlminit/wire"
 )
+
+// runDirectories is the process that makes the supervisor's directories on the volume again,
+// which somebody has removed, or takes what is root's in profiles. PID 1 starts it, and the supervisor reads what it says: a
+// line for each that it has made, or why it could not.
+func runDirectories(args []string) int {
+	c, policy, err := prepared(config.ParseTop)
+	if err != nil {
+		refuse(err)
+		return control.ExitFailed
+	}
+	if len(args) == 3 {
+		did, err := prepare.TakeRoots(c.Home, args[2], policy.User)
+		if err != nil {
+			fmt.Println(wire.Failed + printable(err.Error()))
+			return control.ExitFailed
+		}
+		fmt.Println(prepare.Answer(did))
+		return 0
+	}
+	made, err := prepare.Directories(c.Home, policy.User, policy.Supervisor)
+	for _, dir := range made {
+		fmt.Println(dir)
+	}
+	if err != nil {
+		fmt.Println(wire.Failed + printable(err.Error()))
+		return control.ExitFailed
+	}
+	return 0
+}
 
 // runOwner is the process that gives a profile's directory to its user, or back, or
 // removes a directory for temporary files.

@@ -271,7 +271,7 @@ func TestADeniedWriteNamesTheOwnerAndTheRemedy(t *testing.T) {
 	must(t, err)
 	defer d.Close()
 	err = d.WriteFile("x", nil, Write{Mode: 0o600})
-	want := fmt.Sprintf("cannot write %s/data: owned by uid 0, services run as %d; on the host: chown %d:%d DIR, or set RLMINIT_UID and RLMINIT_GID",
+	want := fmt.Sprintf("cannot write %s/data: owned by uid 0, services run as %d; as root: chown -R %d:%d %[1]s/data, or set RLMINIT_UID and RLMINIT_GID",
 		unprivileged.Dir(), unprivileged.UID, unprivileged.UID, unprivileged.GID)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -325,7 +325,7 @@ func TestADeniedWriteOfAContainersUser(t *testing.T) {
 		d, err := Open(filepath.Join(unprivileged.Dir(), name))
 		must(t, err)
 		defer d.Close()
-		want := fmt.Sprintf("cannot write %s/%s: %s, services run as %d; on the host: chown %d:%d DIR",
+		want := fmt.Sprintf("cannot write %s/%s: %s, services run as %d; as root: chown -R %d:%d %[1]s/%[2]s",
 			unprivileged.Dir(), name, owner, unprivileged.UID, unprivileged.UID, unprivileged.GID)
 		if name == "other" {
 			want += ", or use docker run --user 4242:4343"

@@ -137,10 +137,10 @@ func (e *Error) explainDenied(d *Dir, rel string) {
 		}
 		e.Path = d.Path(at)
 		if int(st.Uid) == uid {
-			e.Why, e.Remedy = fmt.Sprintf("%v, its mode is %04o", e.Err, st.Mode&0o7777), "give its owner access: chmod u+rwX DIR"
+			e.Why, e.Remedy = fmt.Sprintf("%v, its mode is %04o", e.Err, st.Mode&0o7777), "give its owner access: chmod u+rwX "+e.Path
 			return
 		}
-		e.Why, e.Remedy = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid), fmt.Sprintf("on the host: chown %d:%d DIR", uid, gid)
+		e.Why, e.Remedy = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid), fmt.Sprintf("as root: chown -R %d:%d %s", uid, gid, e.Path)
 		switch {
 		case startedByRoot() && st.Uid == 0: // which gives them a volume that is new, and no other
 			e.Remedy += ", or set RLMINIT_UID and RLMINIT_GID"

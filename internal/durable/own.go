@@ -43,18 +43,24 @@ type Ownership struct {
 // and files with several names, and devices, keep their owner. Errors do not end
 // the walk; the first one is returned.
 func (d *Dir) Own(rel string, as Ownership) error {
+	_, err := d.Take(rel, as)
+	return err
+}
+
+// Take is Own, and tells what it has changed.
+func (d *Dir) Take(rel string, as Ownership) (Handed, error) {
 	top, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
 	if err != nil {
-		return d.fail("own", rel, err)
+		return Handed{}, d.fail("own", rel, err)
 	}
 	defer unix.Close(top)
 	var st unix.Stat_t
 	if err := unix.Fstat(top, &st); err != nil {
-		return d.fail("own", rel, err)
+		return Handed{}, d.fail("own", rel, err)
 	}
 	o := newOwning(as)
 	if as.Within && mountOf(top) != mountOf(d.fd) || o.keeps(&st) || o.right(&st) && (as.Alone || as.Trust) && as.Mode == 0 {
-		return nil
+		return Handed{}, nil
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !as.Alone {
 		o.walk(top, d.Path(rel), 0)
@@ -62,7 +68,7 @@ func (d *Dir) Own(rel string, as Ownership) error {
 	if o.first == nil {
 		o.becomes(top, d.Path(rel))
 	}
-	return o.first
+	return o.handed, o.first
 }
 
 // Hand is who gives a directory to whom.

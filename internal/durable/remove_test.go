@@ -94,7 +94,7 @@ func TestRemoveAllNamesWhatStays(t *testing.T) {
 	defer d.Close()
 	mustCreate(t, filepath.Join(unprivileged.Dir(), "p/mine"))
 	err = d.RemoveAll("p")
-	want := fmt.Sprintf("cannot remove %s/p/roots: owned by uid 0, services run as %d; on the host: chown", unprivileged.Dir(), unprivileged.UID)
+	want := fmt.Sprintf("cannot remove %s/p/roots: owned by uid 0, services run as %d; as root: chown -R", unprivileged.Dir(), unprivileged.UID)
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v\nwant %s…", err, want)
 	}

@@ -142,7 +142,8 @@ func (s *Sets) Strays(profiles, entries []string) (names []string) {
 	return names
 }
 
-// IsCopy tells whether all that lies under a name lies under one of some others too.
+// IsCopy tells whether all that lies under a name lies under one of some others too, since the
+// same moment: others may have been given the same values.
 func (s *Sets) IsCopy(name string, others []string) bool {
 	mine, err := s.Of(name)
 	if err != nil {
@@ -150,11 +151,22 @@ func (s *Sets) IsCopy(name string, others []string) bool {
 	}
 	for _, other := range others {
 		theirs, err := s.Of(other)
-		if err == nil && within(mine, theirs) {
+		if err == nil && within(mine, theirs) && s.sameSince(mine, name, other) {
 			return true
 		}
 	}
 	return len(mine) == 0
+}
+
+// sameSince tells whether secrets have their values under two names since the same moments.
+func (s *Sets) sameSince(secrets map[string]string, name, other string) bool {
+	mine, theirs := s.Since(name), s.Since(other)
+	for secret := range secrets {
+		if a, b := mine[secret], theirs[secret]; a.Version != b.Version || !a.At.Equal(b.At) {
+			return false
+		}
+	}
+	return true
 }
 
 func within(some, all map[string]string) bool {

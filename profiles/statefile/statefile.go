@@ -4,6 +4,7 @@ package statefile
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,6 +86,8 @@ func parseState(data []byte) (File, error) {
 			f.ExitReason = printable(asString(m.value), maxReason)
 		case "restarts":
 			f.Restarts = asInt(m.value, 1<<31-1)
+		case "started_with":
+			f.Started = startOf(asString(m.value))
 		case "updated_at":
 			f.UpdatedAt, _ = time.Parse(time.RFC3339, asString(m.value))
 		default:
@@ -187,6 +190,18 @@ func asString(raw json.RawMessage) string {
 	return s
 }
 
+// maxStart is the length of the longest Start that is read, in bytes.
+const maxStart = 1024
+
+// startOf is what a text says of the start of a run; "": nothing.
+func startOf(text string) service.Start {
+	b, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || len(b) > maxStart {
+		return ""
+	}
+	return service.Start(b)
+}
+
 // asInt is a number from 0 to max, else 0.
 func asInt(raw json.RawMessage, max int) int {
 	n, err := strconv.Atoi(string(raw))
@@ -206,6 +221,9 @@ func (f File) Encode() []byte {
 	b = fmt.Appendf(b, `,"gateway_state":%s,"pid":%d,"start_time":%d,"port":%d,"exit_reason":%s,"restarts":%d,"updated_at":"%s"`,
 		compact(f.Seen), f.PID, f.StartTime, f.Port, compact(printable(f.ExitReason, maxReason)), f.Restarts,
 		f.UpdatedAt.UTC().Format(time.RFC3339))
+	if f.Started != "" {
+		b = fmt.Appendf(b, `,"started_with":"%s"`, base64.RawStdEncoding.EncodeToString([]byte(f.Started)))
+	}
 	for _, m := range f.Others {
 		b = fmt.Appendf(b, `,%s:%s`, compact(m.key), compact(m.value))
 	}

@@ -60,11 +60,11 @@ func (r *Runner) Use(journal Journal) {
 	if journal == nil && !r.journal.Load().durable() {
 		return
 	}
-	b, outputs, why := inMemory(), output.Open(""), "the volume was taken by another container"
+	b, outputs, why := inMemory(), output.Open("", nil), "the volume was taken by another container"
 	if journal != nil {
 		b, why = &jobJournal{Journal: journal}, "the volume was taken over, where jobs are recorded from now on"
 		if dir, lacks := r.host.Volume(); lacks == "" {
-			outputs = output.Open(filepath.Join(dir, "logs", "jobs"))
+			outputs = output.Open(filepath.Join(dir, "logs", "jobs"), r.host.Directories)
 		}
 	}
 	r.journal.Store(b)

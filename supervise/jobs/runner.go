@@ -30,6 +30,9 @@ type Host interface {
 	End(id uint64, tag uint32)
 	// Send queues a message to tier 1; those in after are closed when it is sent.
 	Send(m wire.Message, fds, after []int)
+	// Directories makes those of the supervisor's directories on the volume again that
+	// somebody has removed.
+	Directories()
 	// Canonical is the profile, or the service, that a person means.
 	Canonical(name string) (Owner, error)
 	// Environment is what a process of an owner has.
@@ -122,7 +125,7 @@ type Runner struct {
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open(""), tasks: newTasks(), waiting: map[*occurrence]bool{}, interrupted: map[string]*task{}, unknown: map[uint64]uint32{}}
+	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open("", nil), tasks: newTasks(), waiting: map[*occurrence]bool{}, interrupted: map[string]*task{}, unknown: map[uint64]uint32{}}
 	r.journal.Store(inMemory())
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}

@@ -68,6 +68,8 @@ func (h *tier1) Send(m wire.Message, _, after []int) {
 	}
 }
 
+func (h *tier1) Directories() {}
+
 func (h *tier1) Canonical(name string) (Owner, error) {
 	if h.services[name] {
 		return Owner{Service: name}, nil

@@ -3,6 +3,8 @@ package loop
 import (
 	"cmp"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
 	"rlminit/service"
@@ -41,23 +43,48 @@ func (v *Services) Define(proposals []registry.Proposal) {
 func (v *Services) define(proposals []registry.Proposal, made func(*unit)) {
 	v.fleet.apply(core.Input{Kind: core.Hold})
 	var units []*unit
+	var refused []registry.Proposal
 	for _, p := range proposals {
 		u := v.fleet.units[p.Name]
 		if u == nil {
 			u = v.newUnit(p)
 			made(u)
+			if p.Fault != "" {
+				refused = append(refused, p)
+			}
 		} else {
 			v.redefine(u, p)
 		}
 		u.kept.fresh = false
 		units = append(units, u)
 	}
+	tellRefused(refused)
 	v.fleet.apply(core.Input{Kind: core.Release})
 	// Not before: a successor would take one that was yet to be started for stopped.
 	for _, u := range units {
 		v.records.judge(u)
 		if !u.kept.fresh {
 			v.records.keepState(u)
+		}
+	}
+}
+
+// tellRefused says which new services cannot be run. What befalls the files of many, as on a
+// volume that was restored without its owners, is said once for all of them.
+func tellRefused(refused []registry.Proposal) {
+	alike := map[string][]registry.Proposal{}
+	for _, p := range refused {
+		if p.Denied == "" {
+			slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
+		} else {
+			alike[p.Denied] = append(alike[p.Denied], p)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(alike)) {
+		if all := alike[why]; len(all) == 1 {
+			slog.Error("a service cannot be run", "service", all[0].Name, "err", all[0].Fault)
+		} else {
+			slog.Error("services cannot be run: the files of their profiles are another user's; rlminit doctor has what mends all", "services", len(all), "such_as", all[0].Name, "err", all[0].Fault)
 		}
 	}
 }
@@ -86,9 +113,6 @@ func (v *Services) newUnit(p registry.Proposal) *unit {
 	wants.Owed = p.Fault != "" && (p.Start || purposed)
 	u := v.bare(p, nil, wants)
 	_ = u.allotTag(v.tier1.Tags) // without one it is tried again at each start
-	if p.Fault != "" {
-		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
-	}
 	v.holdAddress(u)
 	if p.Fault == "" && (p.Start || purposed) && !v.fleet.set.Stopping() {
 		v.fleet.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})

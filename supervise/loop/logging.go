@@ -80,13 +80,26 @@ type logging struct {
 	mainOnTerminal bool    // a main command uses the container's terminal: other lines would break its screen
 }
 
+// withinLimit is how large a log may become, 0 for any size, where files may not be of any
+// size: RLIMIT_FSIZE.
+func withinLimit(size int64) int64 {
+	var is unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_FSIZE, &is) != nil || is.Cur == unix.RLIM_INFINITY {
+		return size
+	}
+	if most := int64(min(is.Cur, 1<<62)) * 3 / 4; size == 0 || size > most { // one line may come behind it
+		return most
+	}
+	return size
+}
+
 // logConfig is how u's output is kept. A volume that is another container's has
 // its files written by that one: two writers would tear them.
 func (l *logging) logConfig(u *unit) logs.Config {
 	d := u.definition
 	return logs.Config{
 		Dir: logs.Dir(u.name, d.Profile), File: d.Log.File && l.prep.Volume.Store() != nil,
-		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
+		MaxSize: withinLimit(d.Log.MaxSize), MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
 		Tee:    (d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal) && !onStdout(d.Log.Forward),
 		Prefix: u.title(), Timestamps: d.Log.Timestamps, Redact: masks(u),
 	}

@@ -33,6 +33,8 @@ type Records struct {
 	events    *publish.Events
 	publisher *publish.Driver // of copies: status files
 	recorder  *publish.Copies // of profiles: state files, on the volume
+
+	cuts int // services that the container's stop has left less than their time
 }
 
 // kept is how far what is true of a unit is known outside.
@@ -142,7 +144,7 @@ func (r *Records) recordSeen(u *unit) {
 	if u.definition.Profile == "" || r.fleet.set.Stopping() || !u.recorded || u.forgotten {
 		return // of what was deleted nothing is to be written
 	}
-	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}
+	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts, Started: service.Start(u.kept.started.With)}
 	if u.state.Alive() {
 		seen.PID, seen.StartTime = u.state.PID, u.state.StartTime
 	}
@@ -212,8 +214,27 @@ func (r *Records) outdated(u *unit) {
 	r.publishStatus(u)
 }
 
+// cutsSaid is of how many services it is said, one by one, that the container's stop did not
+// leave them their time.
+const cutsSaid = 5
+
+// tellCut says that a service was killed before the time was over that its definition gives
+// it to stop, for the container's stop budget was.
+func (r *Records) tellCut(u *unit, before, is *machine.State) {
+	within := time.Duration(is.StopWithin)
+	if !is.Killed || before.Killed || within <= 1 || within >= u.definition.Stop.Timeout || !r.fleet.set.Stopping() {
+		return
+	}
+	if r.cuts++; r.cuts <= cutsSaid {
+		slog.Warn("the container's stop left a service less than its stop.timeout, and it was killed; write a longer stop_timeout, and have the engine wait for it", "service", u.name, "had", within.Round(time.Millisecond), "timeout", u.definition.Stop.Timeout)
+	} else if r.cuts == cutsSaid+1 {
+		slog.Warn("more services were killed so; of these nothing is said")
+	}
+}
+
 // tell says in our own log what befell u though nobody asked for it.
 func (r *Records) tell(u *unit, before, is *machine.State) {
+	r.tellCut(u, before, is)
 	if is.Phase == before.Phase || r.fleet.set.Stopping() {
 		return
 	}

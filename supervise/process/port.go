@@ -14,6 +14,7 @@ import (
 
 	"rlminit/internal/redact"
 	"rlminit/rights"
+	"rlminit/service"
 )
 
 // Bounds of the search for the process that has a port: each look is asked of the
@@ -23,13 +24,18 @@ const (
 	mostCommandLine = 120    // bytes that are shown of one
 )
 
-// PortTaken is why a service is not started: another process listens on its port.
+// PortTaken is why a service is not started: another process listens on its port, or where
+// its readiness is asked for.
 type PortTaken struct {
 	Port   int
+	Ready  bool   // it is where its readiness is asked for
 	Holder string // in words
 }
 
 func (e *PortTaken) Error() string {
+	if e.Ready {
+		return fmt.Sprintf("%s, where ready asks whether it is up; stop that first, or give it another address", e.Holder)
+	}
 	return fmt.Sprintf("its port %d is taken: %s; stop that first", e.Port, e.Holder)
 }
 
@@ -38,16 +44,40 @@ func (e *PortTaken) Error() string {
 // Where the port is free it costs two system calls. What this process has open itself,
 // a listener that is passed or stored, is the service's own.
 func CheckPort(port int, users ...*rights.User) error {
+	return checkPort("", port, false, users)
+}
+
+// CheckReady is CheckPort for the address at which the service's readiness is asked for: who
+// listens there would be taken for it. It is nil where that is not on this machine.
+func CheckReady(p *service.Probe, users ...*rights.User) error {
+	if p == nil {
+		return nil
+	}
+	host, port := p.Local()
+	if port == 0 {
+		return nil
+	}
+	return checkPort(host, port, true, users)
+}
+
+// checkPort looks for a listener at an address, "" for any, of a port.
+func checkPort(host string, port int, ready bool, users []*rights.User) error {
 	if !inUse(port) {
 		return nil
 	}
 	own := ownSockets()
 	for _, l := range listeners(port) {
-		if !slices.Contains(own, l.inode) {
-			return &PortTaken{port, l.holder(users)}
+		if !slices.Contains(own, l.inode) && l.hears(host) {
+			return &PortTaken{port, ready, l.holder(users)}
 		}
 	}
 	return nil
+}
+
+// hears tells whether a listener takes what is sent to an address; "" is any.
+func (l listener) hears(host string) bool {
+	at, err := netip.ParseAddrPort(l.address)
+	return host == "" || err != nil || at.Addr().IsUnspecified() || at.Addr().String() == host
 }
 
 // inUse tells whether a bind to all addresses of a port fails as it does where one of

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"rlminit/internal/durable"
 	"rlminit/profiles"
 	"rlminit/supervise/threads"
 )
@@ -39,6 +40,8 @@ func NewCopies(store func() *profiles.Store) *Copies {
 		}
 		failures := to.Records.SaveSeen(names, seen, min(copiesAtOnce, threads.Share()))
 		failed = map[string]profiles.Seen{}
+		unsaid := map[string][]string{} // profiles, by what is the same of several
+		said := map[string]error{}
 		for i, of := range names {
 			err := failures[i]
 			if err == nil || errors.Is(err, profiles.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // deleted since it was seen
@@ -48,7 +51,15 @@ func NewCopies(store func() *profiles.Store) *Copies {
 			failed[of] = batch[of]
 			if !failing[of] {
 				failing[of] = true
-				slog.Warn("cannot write the state file of a profile", "profile", of, "err", err)
+				why := durable.Cause(err)
+				unsaid[why], said[why] = append(unsaid[why], of), err
+			}
+		}
+		for _, why := range slices.Sorted(maps.Keys(unsaid)) {
+			if all := unsaid[why]; len(all) == 1 {
+				slog.Warn("cannot write the state file of a profile", "profile", all[0], "err", said[why])
+			} else {
+				slog.Warn("cannot write the state files of profiles", "profiles", len(all), "such_as", all[len(all)-1], "err", said[why])
 			}
 		}
 		return failed

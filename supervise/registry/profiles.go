@@ -633,6 +633,23 @@ func (r *Profiles) runsAs(p profiles.Profile, name string) error {
 // Repair puts right whose the files of a profile are, and has its gateway go by what can
 // be read then.
 func (r *Profiles) Repair(name string, by control.Actor) (answer control.Repaired, err error) {
+	store, err := r.store()
+	if err != nil {
+		return answer, err
+	}
+	var roots durable.Handed
+	if name == control.AllProfiles && by.UID != 0 {
+		return answer, control.NewProblem(control.KindNotPermitted, "only root may repair all profiles at once: docker exec without -u")
+	}
+	if by.UID == 0 {
+		if roots, err = store.Ownership.RepairRoots(strings.TrimPrefix(strings.TrimSuffix(name, control.AllProfiles), service.GatewayPrefix)); err != nil {
+			return answer, problemOf(err)
+		}
+	}
+	if name == control.AllProfiles {
+		r.registry.queue.Ask(func() { err = r.registry.reconcile(false) })
+		return control.Repaired{Profile: name, Changed: roots.Changed, Left: roots.Left}, problemOf(err)
+	}
 	store, p, err := r.profile(name)
 	if err != nil {
 		return answer, err
@@ -641,8 +658,8 @@ func (r *Profiles) Repair(name string, by control.Actor) (answer control.Repaire
 	if err != nil {
 		return answer, problemOf(err)
 	}
-	answer = control.Repaired{Profile: p.Name, Changed: did.Changed, Left: did.Left}
-	if did.Changed > 0 {
+	answer = control.Repaired{Profile: p.Name, Changed: roots.Changed + did.Changed, Left: slices.Compact(slices.Concat(roots.Left, did.Left))}
+	if answer.Changed > 0 {
 		store.Records.NoteChange(p.Name, nil, profiles.Actor(by))
 	}
 	// Whatever was done: what could not be read may have been put right by hand.

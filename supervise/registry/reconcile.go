@@ -147,7 +147,7 @@ func (r *Registry) carry(ops []reconcile.Op, f *findings) []Proposal {
 		case op.Kind == reconcile.Unregister:
 			r.drop(op.Service)
 		case op.Kind == reconcile.Report:
-			proposals = append(proposals, Proposal{Name: op.Service, Profile: op.Profile, Kind: f.kinds[op.Service], Fault: op.Reason, Ours: true, Recorded: true, Start: op.Start, Desired: desiredOf(op)})
+			proposals = append(proposals, Proposal{Name: op.Service, Profile: op.Profile, Kind: f.kinds[op.Service], Fault: op.Reason, Denied: f.denied[op.Service], Ours: true, Recorded: true, Start: op.Start, Desired: desiredOf(op)})
 		case op.Kind != reconcile.Update && op.Kind != reconcile.Register:
 		case rests && !op.Stale:
 			r.AtRest.rest(op)

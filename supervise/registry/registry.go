@@ -79,6 +79,7 @@ type Proposal struct {
 	Value       *service.Definition // without a fault
 	Fingerprint string              // of its service.yaml; "": there is none
 	Fault       string              // why there is none; the one before stays in force
+	Denied      string              // of a fault that is the owner of its files: what is to be said of all such; "": it is another
 	Ours        bool                // made by us of root's configuration and the volume
 	Recorded    bool                // has a record on the volume
 

@@ -3,12 +3,14 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/profiles/bootlog"
@@ -32,6 +34,7 @@ type surveyor struct {
 type findings struct {
 	config *config.Config
 	values map[string]Proposal         // by service
+	denied map[string]string           // by service: why those cannot be read whose files are somebody else's
 	kinds  map[string]string           // by service: what those say of their kinds that have a fault
 	atRest map[string]profiles.Profile // by service: those that are not compiled
 	prints map[string]string           // their fingerprints
@@ -74,7 +77,7 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 	if err := v.volume.Unknown(); err != nil && !how.static {
 		return nil, fmt.Errorf("cannot list the profiles: %w", err)
 	}
-	f := &findings{config: cfg, values: map[string]Proposal{}, kinds: map[string]string{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
+	f := &findings{config: cfg, values: map[string]Proposal{}, denied: map[string]string{}, kinds: map[string]string{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
 	f.input.Held = store == nil
 	f.input.FoundState = service.Stopped
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
@@ -122,6 +125,9 @@ func (f *findings) profile(p profiles.Profile, life Life, how looking) {
 		entry.Fingerprint = atRest
 	} else if d, err := p.Definition(f.config); err != nil {
 		entry.Fault, f.kinds[name] = profiles.Reason(err), p.Kind()
+		if errors.Is(p.Fault, fs.ErrPermission) {
+			f.denied[name] = durable.Cause(p.Fault)
+		}
 	} else if entry.Fingerprint, entry.Scheduled = atRest, d.Schedule != nil; !rests {
 		f.add(d)
 		entry.Fingerprint = f.prints[name]

@@ -148,6 +148,30 @@ func (r Proposals) outdated(w waiting) string {
 	return ""
 }
 
+// Waiting reads the plans that wait on a volume, in no order, without the values of their
+// secrets; err is why one cannot be read.
+func (f Files) Waiting(each func(hash string, p *plan.Plan, err error)) error {
+	return f.LoadPlans(func(hash string, text []byte) {
+		var of struct {
+			Plan string `json:"plan"`
+		}
+		p, err := understood(hash, text, &of, &of.Plan)
+		each(hash, p, err)
+	})
+}
+
+// understood decodes what is kept of a plan into a value whose field has the plan.
+func understood(hash string, text []byte, of any, field *string) (*plan.Plan, error) {
+	if err := json.Unmarshal(text, of); err != nil {
+		return nil, err
+	}
+	p, err := plan.Read([]byte(*field))
+	if err == nil && p.Hash != hash {
+		err = errors.New("it has another hash")
+	}
+	return p, err
+}
+
 // list are the plans that wait. The caller holds the lock.
 func (l *proposals) list() ([]waiting, error) {
 	if l.read {
@@ -156,14 +180,7 @@ func (l *proposals) list() ([]waiting, error) {
 	l.all = nil
 	err := l.archive.LoadPlans(func(hash string, text []byte) {
 		var of proposal
-		err := json.Unmarshal(text, &of)
-		var p *plan.Plan
-		if err == nil {
-			p, err = plan.Read([]byte(of.Plan))
-		}
-		if err == nil && p.Hash != hash {
-			err = errors.New("it has another hash")
-		}
+		p, err := understood(hash, text, &of, &of.Plan)
 		if err != nil {
 			slog.Warn("a plan that waits for approval cannot be read", "hash", hash, "err", err)
 			return

@@ -29,6 +29,13 @@ type JobHost struct {
 	memory hooks.Memory // what a successor finds; nil: nothing
 }
 
+// Directories is jobs.Host's.
+func (h *JobHost) Directories() {
+	if again := h.Given.Remake; again != nil {
+		again()
+	}
+}
+
 // Employ makes the runner of jobs.
 func (h *JobHost) Employ() *jobs.Runner {
 	h.runner = jobs.New(h, func() jobs.Settings {

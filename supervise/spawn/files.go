@@ -80,7 +80,11 @@ func (f *Files) end(id uint64) {
 }
 
 func changesOwners(program string) bool {
-	return program == wire.GiveProgram || program == wire.TakeProgram || program == wire.RemoveProgram
+	switch program {
+	case wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram, wire.DirectoriesProgram, wire.OwnProgram:
+		return true
+	}
+	return false
 }
 
 // settleWithin bounds the wait for a predecessor's process that was killed.

@@ -69,6 +69,9 @@ func (p *Preparer) Prepare(s Service, at *rights.Progress) process.Prepared {
 func (p *Preparer) prepare(s Service) process.Prepared {
 	d, itself := s.Definition, s.Probe == nil
 	if s.Privileged { // tier 1 holds it, from argv to directory
+		if err := process.CheckReady(d.Ready, p.User); err != nil && itself {
+			return process.Prepared{Err: err}
+		}
 		built, err := p.build(d, nil, itself)
 		return process.Prepared{Env: built.Environment, Walls: built, User: p.User, Err: err}
 	}
@@ -78,6 +81,9 @@ func (p *Preparer) prepare(s Service) process.Prepared {
 	}
 	if err == nil && itself && d.Port != 0 {
 		err = process.CheckPort(d.Port, user, p.User)
+	}
+	if err == nil && itself {
+		err = process.CheckReady(d.Ready, user, p.User)
 	}
 	var env []string
 	if err == nil {

@@ -46,6 +46,19 @@ func (o profileOwners) Take(uid uint32, directory int) (durable.Handed, error) {
 	return o.Files.owner(wire.TakeProgram, uid, directory)
 }
 
+// Own is Owners'.
+func (o profileOwners) Own(profile string) (did durable.Handed, err error) {
+	said, err := o.Files.answered(&wire.Spawn{Name: wire.OwnProgram, Targets: []int32{1}, Argv: []string{profile}})
+	if err != nil {
+		return did, err
+	}
+	did, done := prepare.ParseAnswer(strings.TrimSuffix(said, "\n"))
+	if !done {
+		err = errors.New(strings.TrimPrefix(strings.TrimSuffix(said, "\n"), wire.Failed))
+	}
+	return did, err
+}
+
 // Settle is Owners'.
 func (o profileOwners) Settle() error { return o.Files.settle() }
 
@@ -59,47 +72,56 @@ var errNotGiven = errors.New("the process that does that has ended before; try a
 
 // owner has tier 1 change whose a directory is, and waits for it.
 func (f *Files) owner(program string, uid uint32, directory int) (did durable.Handed, err error) {
-	if err := f.settle(); err != nil {
-		return did, err
-	}
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return did, err
-	}
-	answer := os.NewFile(uintptr(ends[0]), program)
-	defer answer.Close()
-	m := &wire.Spawn{Name: program, UID: uid, Targets: []int32{wire.GivenFD, wire.AnswerFD}}
 	given, err := unix.FcntlInt(uintptr(directory), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		unix.Close(ends[1])
 		return did, err
 	}
-	fds := []int{given, ends[1]}
+	said, err := f.answered(&wire.Spawn{Name: program, UID: uid, Targets: []int32{wire.GivenFD, wire.AnswerFD}}, given)
+	if err != nil {
+		return did, err
+	}
+	did, done := prepare.ParseAnswer(said)
+	if !done {
+		err = errors.New(said)
+	}
+	return did, err
+}
+
+// answered has one of the programs that change owners run with descriptors, which it closes,
+// and a last one for its answer, and waits for that. Without an answer it is an error.
+func (f *Files) answered(m *wire.Spawn, fds ...int) (said string, err error) {
+	var ends [2]int
+	if err = f.settle(); err == nil {
+		err = unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
+	}
+	if err != nil {
+		wire.CloseAll(fds)
+		return "", err
+	}
+	answer := os.NewFile(uintptr(ends[0]), m.Name)
+	defer answer.Close()
+	fds = append(fds, ends[1])
 	f.giving <- struct{}{} // given takes it away
 	_, ended := f.spawn(m, fds, fds)
 	if err := answer.SetReadDeadline(time.Now().Add(ownerWithin)); err != nil {
-		return did, err
+		return "", err
 	}
-	said := make([]byte, 4096)
+	text := make([]byte, 4096)
 	n := 0
-	for n < len(said) {
-		more, err := answer.Read(said[n:])
+	for n < len(text) {
+		more, err := answer.Read(text[n:])
 		n += more
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return did, errors.New("its file system does not answer")
+			return "", errors.New("its file system does not answer")
 		}
 		if err != nil {
 			break
 		}
 	}
 	if n == 0 {
-		return did, notGiven(ended)
+		return "", notGiven(ended)
 	}
-	did, done := prepare.ParseAnswer(string(said[:n]))
-	if !done {
-		err = errors.New(string(said[:n]))
-	}
-	return did, err
+	return string(text[:n]), nil
 }
 
 // notStarted is errNotGiven of a process that could not be started.

@@ -299,7 +299,7 @@ func (v *Volume) openJournal(store *profiles.Store) {
 	}
 	j, err := journal.Open(store.Ours(), journal.Options{
 		Boot: c.boot, Folds: c.folds, Say: say,
-		Held: func() bool { return !c.lost.Load() }, Fault: c.Fault,
+		Held: func() bool { return !c.lost.Load() }, Fault: c.Fault, Gone: v.Gone,
 	})
 	if err != nil {
 		slog.Error("the journal is not used, and nothing is recorded: " + err.Error())

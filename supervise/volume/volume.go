@@ -48,6 +48,7 @@ type Given struct {
 	Look   func(names ...string)                         // told of profiles that may have changed; none: all
 	Took   func()                                        // told when it has come to be ours, and was not at the boot
 	Lost   func()                                        // told when it is another container's
+	Gone   func()                                        // makes the supervisor's directories on it again that somebody has removed; nil: nobody does
 }
 
 // Revisions is what carries plans out; nil: the volume is not ours.

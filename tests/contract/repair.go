@@ -208,3 +208,69 @@ func NeverReady(t *testing.T, start New) {
 		t.Errorf("%s", box.Describe(s))
 	}
 }
+
+// RestoredWithoutOwners: all profiles of a volume are root's, as after a backup was unpacked
+// without its owners. One line says so; the container is alive and not ready; doctor names
+// one command, which mends it.
+func RestoredWithoutOwners(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	names := []string{"p1", "p2", "p3", "p4"}
+	b.Must(append([]string{"profile", "create"}, names...)...)
+	for _, name := range names {
+		b.Await("gateway-"+name, "running")
+	}
+	dir := b.Home() + "/profiles"
+	b.Shell(box.Root, "chown -R 0:0 "+dir+"; chmod -R go+rX "+dir+"; chmod 600 "+dir+"/*/profile.yaml")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	before := len(b.Printed())
+	b.Again()
+	b.Await("gateway-p1", "failed")
+	if said := b.Printed()[before:]; strings.Count(said, "services cannot be run") != 1 || strings.Contains(said, "a service cannot be run") || !strings.Contains(said, "services=4 such_as=gateway-p1") {
+		t.Errorf("of four profiles it is said: %s", said)
+	}
+	b.Must("health")
+	if r := b.Run("health", "--level", "ready"); r.Code != 1 {
+		t.Errorf("health --level ready: %s", r)
+	}
+	const remedy = "rlminit profile repair --all"
+	if out := b.As(box.Root, "rlminit", "doctor").Out; strings.Count(out, remedy) != 1 {
+		t.Errorf("doctor: %s", out)
+	}
+	b.Fails(5, "only root may", "profile", "repair", "--all")
+	b.Shell(box.Root, "rlminit profile repair p1")
+	b.Await("gateway-p1", "running")
+	b.Shell(box.Root, remedy)
+	for _, name := range names {
+		b.Await("gateway-"+name, "running")
+	}
+	b.Must("health", "--level", "ready")
+}
+
+// StraySecretsAreNamed: the secrets of a profile whose directory somebody has removed stay,
+// over a boot too. doctor names them, without a value, and the command that removes them.
+func StraySecretsAreNamed(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Write(box.Service, "/tmp/value", "hush")
+	b.Must("profile", "create", "gone", "stays", "--secret", "TOKEN=/tmp/value")
+	b.Await("gateway-gone", "running")
+	const stray = "secrets of gone are kept"
+	doctor := func() string { return b.As(box.Root, "rlminit", "doctor").Out }
+	if out := doctor(); strings.Contains(out, "are kept") || !strings.Contains(out, "every secret on the volume is a profile's") {
+		t.Errorf("doctor while both are there: %s", out)
+	}
+	b.Shell(box.Root, "rm -rf "+b.Home()+"/profiles/gone")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("gateway-stays", "running")
+	if out := doctor(); strings.Count(out, stray) != 1 || strings.Count(out, "are kept") != 1 || !strings.Contains(out, "rlminit profile secret forget gone TOKEN") || strings.Contains(out, "hush") {
+		t.Errorf("doctor after a boot: %s", out)
+	}
+	b.Must("profile", "secret", "forget", "gone", "TOKEN")
+	if out := doctor(); strings.Contains(out, stray) {
+		t.Errorf("doctor, of what was forgotten: %s", out)
+	}
+}

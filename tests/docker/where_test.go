@@ -53,7 +53,7 @@ func places(t *testing.T) map[string]where {
 	oldCalls := append(slices.Clone(pidfd), "clone3", "openat2", "close_range", "faccessat2", "statx", "renameat2")
 	return map[string]where{
 		"a uid without an entry": {options: []string{"--user", "12345:0", "--tmpfs", "/data:uid=12345"}, user: someone, says: []string{ignored, untagged}},
-		"somebody else's volume": {options: []string{"--user", "12345:0"}, user: someone, says: []string{ignored, untagged, "cannot write /data: owned by uid 1000, services run as 12345; on the host: chown 12345:0 DIR, or use docker run --user 1000:1000"}, nothing: true},
+		"somebody else's volume": {options: []string{"--user", "12345:0"}, user: someone, says: []string{ignored, untagged, "cannot write /data: owned by uid 1000, services run as 12345; as root: chown -R 12345:0 /data, or use docker run --user 1000:1000"}, nothing: true},
 		"read-only":              {options: []string{"--read-only", "--tmpfs", "/run", "--tmpfs", "/data:uid=1000,gid=1000"}},
 		"nothing writable":       {options: []string{"--read-only"}, says: []string{"cannot write /data: read-only file system"}, nothing: true},
 		"run is noexec":          {options: []string{"--tmpfs", "/run:noexec,mode=0755"}},

@@ -142,12 +142,3 @@ func tryAll(b *box.Box) (failed []error) {
 	}
 	return failed
 }
-
-// TestFileSizeLimit: a container whose files may not be longer than a gigabyte works.
-func TestFileSizeLimit(t *testing.T) {
-	t.Parallel()
-	b := Start(t, box.Spec{Config: contract.Config(), Under: []string{"prlimit", "--fsize=1073741824"}})
-	for _, err := range tryAll(b) {
-		t.Error(err)
-	}
-}

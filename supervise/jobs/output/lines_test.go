@@ -9,7 +9,7 @@ import (
 // Whole lines are handed on as they come, and where the next begins; from there another
 // goes on without a gap, and what was begun at the end is a line too.
 func TestLines(t *testing.T) {
-	s, w := opened(t, Open(t.TempDir()), 64<<10)
+	s, w := opened(t, Open(t.TempDir(), nil), 64<<10)
 	go s.pump()
 	long := strings.Repeat("x", 3*mostLine)
 	go func() {

@@ -43,7 +43,7 @@ func TestNothingIsLostOrSeenWhenKilledWhileMasking(t *testing.T) {
 		if round%2 == 0 {
 			l = lines(t, redact.Secrets, `sk-[a-z]+`)
 		}
-		o := Open(t.TempDir())
+		o := Open(t.TempDir(), nil)
 		s, write, err := newStream("stdout", 4<<10, o.file("1", "stdout"), l)
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func successor(t *testing.T, s *Stream, o *Store, l *redact.Lines) *Stream {
 		}
 		fds = append(fds, fd)
 	}
-	next, err := openStream("stdout", fds, 4<<10, Open(o.dir).file("1", "stdout"), l)
+	next, err := openStream("stdout", fds, 4<<10, Open(o.dir, nil).file("1", "stdout"), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func successor(t *testing.T, s *Stream, o *Store, l *redact.Lines) *Stream {
 
 // The memory of what was masked is given back, and the file has the whole, masked.
 func TestLongMaskedOutput(t *testing.T) {
-	o := Open(t.TempDir())
+	o := Open(t.TempDir(), nil)
 	s, write, err := newStream("stdout", 64<<10, o.file("1", "stdout"), lines(t, redact.Secrets))
 	if err != nil {
 		t.Fatal(err)

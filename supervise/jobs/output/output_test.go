@@ -46,7 +46,7 @@ func opened(t *testing.T, o *Store, keep int64) (*Stream, *os.File) {
 // All of a long output is in the file, its head and tail are in the memfd, and what
 // the memfd has of the rest is given back.
 func TestLongOutput(t *testing.T) {
-	o := Open(t.TempDir())
+	o := Open(t.TempDir(), nil)
 	s, w := opened(t, o, 64<<10)
 	go s.pump()
 	want := pattern(6 << 20)
@@ -74,7 +74,7 @@ func TestLongOutput(t *testing.T) {
 
 // A job that is over holds no file open, whoever reads what it has written once more.
 func TestFileIsClosedWithItsStream(t *testing.T) {
-	s, w := opened(t, Open(t.TempDir()), 4<<10)
+	s, w := opened(t, Open(t.TempDir(), nil), 4<<10)
 	go s.pump()
 	want := pattern(64 << 10)
 	w.Write(want)
@@ -99,9 +99,9 @@ func TestFileIsClosedWithItsStream(t *testing.T) {
 // told how much is lost.
 func TestLongOutputWithoutVolume(t *testing.T) {
 	for name, o := range map[string]*Store{
-		"no volume": Open(""),
+		"no volume": Open("", nil),
 		"full":      {dir: t.TempDir(), most: 1 << 20, made: true},
-		"no rights": Open(filepath.Join("/proc", "nowhere")),
+		"no rights": Open(filepath.Join("/proc", "nowhere"), nil),
 	} {
 		s, w := opened(t, o, 64<<10)
 		go s.pump()
@@ -126,7 +126,7 @@ func TestLongOutputWithoutVolume(t *testing.T) {
 
 // Who follows a job and comes late has all of what it wrote, without a volume too.
 func TestLateReaderWithoutVolume(t *testing.T) {
-	s, w := opened(t, Open(""), 64<<10)
+	s, w := opened(t, Open("", nil), 64<<10)
 	go s.pump()
 	want := pattern(30 << 10)
 	w.Write(want)
@@ -146,7 +146,7 @@ func TestLateReaderWithoutVolume(t *testing.T) {
 func TestNothingIsLostWhenKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 15 {
-		o := Open(t.TempDir())
+		o := Open(t.TempDir(), nil)
 		first, w := opened(t, o, 4<<10)
 		want := pattern(random.IntN(3 << 20))
 		go func() {
@@ -180,7 +180,7 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s, err = openStream("stdout", []int{pipe, mem}, 4<<10, Open(o.dir).file("1", "stdout"), nil); err != nil {
+			if s, err = openStream("stdout", []int{pipe, mem}, 4<<10, Open(o.dir, nil).file("1", "stdout"), nil); err != nil {
 				t.Fatal(err)
 			}
 			s.spill()
@@ -200,7 +200,7 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 
 // A survivor that keeps the pipe open, and writes without end, is not waited for.
 func TestSurvivorIsNotWaitedFor(t *testing.T) {
-	s, w := opened(t, Open(t.TempDir()), 4<<10)
+	s, w := opened(t, Open(t.TempDir(), nil), 4<<10)
 	go s.pump()
 	w.Write([]byte("before the end\n"))
 	stop := make(chan struct{})
@@ -244,7 +244,7 @@ func TestOutputsAreSwept(t *testing.T) {
 		}
 	}
 	os.WriteFile(filepath.Join(dir, "notes"), []byte("a person's"), 0o600)
-	o := Open(dir)
+	o := Open(dir, nil)
 	o.most = 11000
 	known := func(job string) bool { return job != "9" }
 	o.Sweep(known, func(job string) bool { return job == "1" })
@@ -280,7 +280,7 @@ func TestFullOutputIsSaid(t *testing.T) {
 		1 << 20: "",
 		20_000:  "has 20000 of 100000 bytes of stdout: there is room for no more",
 	} {
-		o := Open(t.TempDir())
+		o := Open(t.TempDir(), nil)
 		o.most = most
 		s, w := opened(t, o, 4<<10)
 		go s.pump()

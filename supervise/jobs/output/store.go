@@ -26,15 +26,18 @@ const (
 type Store struct {
 	dir string // "": there is no volume
 
+	again func() // makes the directory of all logs again, which somebody has removed; nil: nobody can
+
 	mu   sync.Mutex
 	made bool
 	used int64 // bytes of all files. Invariant: at most most, but for what was there
 	most int64
 }
 
-// Open looks at what there is; "" is no directory.
-func Open(dir string) *Store {
-	o := &Store{dir: dir, most: outputsMost}
+// Open looks at what there is; "" is no directory. again makes the directory above it again
+// that somebody has removed; nil: the Store may do that itself.
+func Open(dir string, again func()) *Store {
+	o := &Store{dir: dir, again: again, most: outputsMost}
 	entries, err := os.ReadDir(dir)
 	o.made = err == nil && dir != ""
 	for _, e := range entries {
@@ -74,9 +77,15 @@ func (o *Store) make() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.made {
-		return nil
+		if _, err := os.Lstat(o.dir); !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		o.used = 0 // what was there is gone
 	}
 	above := filepath.Dir(o.dir)
+	if o.again != nil {
+		o.again()
+	}
 	if err := os.MkdirAll(above, 0o750); err != nil {
 		return err
 	}
@@ -183,6 +192,13 @@ func (f *file) abandon() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.full = true
+}
+
+// give has nothing more put there, for why.
+func (f *file) give(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full, f.why = true, why
 }
 
 // ready opens the file, once.

@@ -5,6 +5,7 @@ package output
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"sync"
 	"syscall"
@@ -213,10 +214,27 @@ func (s *Stream) pump() {
 	s.spill()
 	for {
 		n, err := s.fill(pieceSize, true)
-		if n == 0 || err != nil {
+		switch {
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, os.ErrClosed):
+			s.discard(err)
+			return
+		case n == 0 || err != nil:
 			return
 		}
 		s.spill()
+	}
+}
+
+// discard reads what comes, until the pipe has no writer left or finish, and keeps nothing of
+// it, for why: a job whose pipe nobody reads would never end.
+func (s *Stream) discard(why error) {
+	s.file.give(why)
+	slog.Warn("the rest of a job's output is not kept", "stream", s.name, "after", s.total, "err", why)
+	b := make([]byte, pieceSize)
+	for {
+		if n, err := s.pipe.Read(b); n == 0 || err != nil {
+			return
+		}
 	}
 }
 
