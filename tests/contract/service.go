@@ -881,6 +881,14 @@ func ReloadIsAnOperation(t *testing.T, start New) {
 			t.Errorf("after the gate: %s", box.Describe(now))
 		}
 	}
+	write(b, "best") // taken back: services that never got it are not restarted for it
+	b.Must("reload", "--wait")
+	for _, name := range names {
+		now := b.Status()[name]
+		if now.State != "running" || now.Outdated || name != names[0] && *now.PID != *after[name].PID {
+			t.Errorf("after it was taken back: %s", box.Describe(now))
+		}
+	}
 	write(b, "good")
 	b.Must("reload", "--wait")
 	write(b, "bad")
