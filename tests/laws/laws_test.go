@@ -152,7 +152,7 @@ func (w *world) run(s step) box.Result {
 	case s.file != "":
 		return w.apply(s)
 	case slices.Contains(s.argv, "|"):
-		return w.shell(box.Root, "set -o pipefail; rlminit " + strings.Replace(quoted(s.argv), "'|'", "-o - | rlminit", 1))
+		return w.shell(box.Root, "set -o pipefail; rlminit "+strings.Replace(quoted(s.argv), "'|'", "-o - | rlminit", 1))
 	}
 	return w.rlminit(s.in, s.argv...)
 }
