@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"rlminit/tests/box"
@@ -85,6 +86,9 @@ func sequence(t *rapid.T) (steps int) {
 	return n
 }
 
+// roles are the first argument of the processes that are killed.
+var roles = []string{"supervise", "rights"}
+
 // world is a box and its model.
 type world struct {
 	*rapid.T
@@ -100,9 +104,10 @@ type pid struct{ run, number int }
 func (w *world) step() {
 	kind := rapid.SampledFrom(append(slices.Sorted(maps.Keys(verbs)), "kill", "boot")).Draw(w.T, "verb")
 	switch kind {
-	case "kill": // of the supervisor, while nothing is done
-		w.kill(0)
-		w.agree(w.model, "the supervisor was killed")
+	case "kill": // while nothing is done
+		role := rapid.SampledFrom(roles).Draw(w.T, "role")
+		w.kill(role, 0)
+		w.agree(w.model, role+" was killed")
 	case "boot":
 		w.boot()
 	default:
@@ -114,20 +119,20 @@ func (w *world) step() {
 
 // do does a step, with a kill of the supervisor in its midst now and then.
 func (w *world) do(s step) {
-	killed := rapid.IntRange(0, 5).Draw(w.T, "killed") == 0
+	killed, role := rapid.IntRange(0, 5).Draw(w.T, "killed") == 0, rapid.SampledFrom(roles).Draw(w.T, "role")
 	after := time.Duration(rapid.IntRange(0, 30).Draw(w.T, "ms")) * time.Millisecond
 	over := make(chan struct{})
 	if killed {
 		go func() {
 			defer close(over)
-			w.kill(after)
+			w.kill(role, after)
 		}()
 	} else {
 		close(over)
 	}
 	r := w.run(s)
 	<-over
-	said := fmt.Sprintf("%s\nthe supervisor was killed meanwhile: %t\n%s", w.last(), killed, r)
+	said := fmt.Sprintf("%s\n%s was killed meanwhile: %t\n%s", w.last(), role, killed, r)
 	switch {
 	case r.Code == s.code:
 		w.agree(s.after, said)
@@ -151,6 +156,8 @@ func (w *world) run(s step) box.Result {
 	switch {
 	case s.file != "":
 		return w.apply(s)
+	case s.editor != "":
+		return w.shell(box.Service, fmt.Sprintf("cd %[1]s; cat >editor <<'END'\n#!/bin/sh\ncat >\"$1\" <<'TEXT'\n%[2]sTEXT\nEND\nchmod +x editor; EDITOR=%[1]s/editor VISUAL= rlminit %[3]s", w.Home(), s.editor, quoted(s.argv)))
 	case slices.Contains(s.argv, "|"):
 		return w.shell(box.Root, "set -o pipefail; rlminit "+strings.Replace(quoted(s.argv), "'|'", "-o - | rlminit", 1))
 	}
@@ -205,10 +212,14 @@ func (w *world) fail(format string, args ...any) {
 	w.Fatalf("%s\nmodel:\n%s\nscript:\n%s\nprinted:\n%s", fmt.Sprintf(format, args...), w.model, strings.Join(w.script, "\n"), box.Tail(w.Printed()))
 }
 
-// boot stops the container and starts it again.
+// boot stops or kills the container and starts it again.
 func (w *world) boot() {
-	w.script = append(w.script, "# the container is restarted")
-	if err := w.Stop(); err != nil {
+	end, how := w.Stop, "stopped"
+	if rapid.Bool().Draw(w.T, "crash") {
+		end, how = func() error { return w.Signal(int(unix.SIGKILL)) }, "killed"
+	}
+	w.script = append(w.script, "# the container is "+how+" and started again")
+	if err := end(); err != nil {
 		w.fail("%v", err)
 	}
 	if _, err := w.Ended(time.Minute); err != nil {
@@ -227,12 +238,12 @@ func (w *world) boot() {
 	w.agree(after, "the container was restarted")
 }
 
-// kill kills the supervisor.
-func (w *world) kill(after time.Duration) {
+// kill kills the supervisor or the file helper.
+func (w *world) kill(role string, after time.Duration) {
 	time.Sleep(after)
-	r := w.exec(box.Root, "", "bash", "-c", `for p in /proc/[0-9]*; do grep -qsz '^supervise' $p/cmdline && grep -qs 'PPid:.1$' $p/status && kill -9 ${p#/proc/}; done; true`)
+	r := w.exec(box.Root, "", "bash", "-c", `for p in /proc/[0-9]*; do grep -qsz '^`+role+`' $p/cmdline && grep -qs 'PPid:.1$' $p/status && kill -9 ${p#/proc/}; done; true`)
 	if r.Code != 0 {
-		w.Logf("the supervisor could not be killed: %s", r)
+		w.Logf("%s could not be killed: %s", role, r)
 	}
-	w.script = append(w.script, "# the supervisor was killed after "+after.String())
+	w.script = append(w.script, "# "+role+" was killed after "+after.String())
 }

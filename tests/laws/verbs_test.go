@@ -13,10 +13,11 @@ import (
 
 // step is a verb with its arguments, and what it comes to.
 type step struct {
-	argv  []string
-	in    string // its standard input
-	code  int    // with which it ends
-	after model
+	argv   []string
+	in     string // its standard input
+	code   int    // with which it ends
+	after  model
+	editor string // what the editor writes, if the verb has one
 	// file is a declared set of the profile named of, which is planned before; "": none.
 	file, of string
 	// undone: the last revision is rolled back afterwards; undo is what that comes to.
@@ -35,9 +36,10 @@ var (
 var verbs = map[string]func(*rapid.T, model) step{
 	"create": create, "create again": createAgain, "delete": remove, "restore": restore, "purge": purge,
 	"rename": rename, "clone": clone, "move": exportImport,
-	"set": set, "set of many": setMany, "forget": forget,
+	"set": set, "set of many": setMany, "edit": edit, "forget": forget,
 	"start": start, "stop": stop, "pause": pause, "restart": restart,
 	"start of many": startMany, "stop of many": stopMany, "restart of many": restartMany,
+	"start by state": startByState, "stop by state": stopByState,
 	"reload": reload, "apply": apply,
 }
 
@@ -218,6 +220,47 @@ func set(t *rapid.T, m model) (s step) {
 			}
 		})
 	}
+	return s
+}
+
+// edit is profile edit, with an editor that writes a whole text.
+func edit(t *rapid.T, m model) (s step) {
+	name, v, again := one(t), value(t), chance(t)
+	p, exists := m.profiles[name]
+	if !exists || p.value == v {
+		t.Skip("nothing to edit")
+	}
+	s.editor = fmt.Sprintf("kind: %s\nenvironment: {%s}\n", p.kind, variable(v))
+	s.argv = []string{"profile", "edit", name}
+	if again {
+		s.argv = append(s.argv, "--restart")
+	}
+	s.after = m.copy()
+	s.after.change(name, func(p *profile) {
+		if p.value = v; again && p.outdated() {
+			p.restart()
+		}
+	})
+	return s
+}
+
+// startByState starts what is stopped, and stopByState stops what runs; a state is taken at
+// its word.
+func startByState(_ *rapid.T, m model) step {
+	return byState(m, func(p *profile) bool { return p.started == nil }, func(p *profile) { p.desired, p.paused = true, false }, "start", "stopped")
+}
+
+func stopByState(_ *rapid.T, m model) step {
+	return byState(m, func(p *profile) bool { return p.started != nil }, func(p *profile) { p.desired = false }, "stop", "running")
+}
+
+func byState(m model, is func(*profile) bool, f func(*profile), verb, state string) (s step) {
+	s.argv, s.after = []string{verb, "--all", "--state", state}, m.copy()
+	s.after.each(func(_ string, p *profile) {
+		if is(p) {
+			f(p)
+		}
+	})
 	return s
 }
 
