@@ -125,6 +125,10 @@ func rlimits(l service.Limits) []wire.Rlimit {
 		if was, ok := each[unix.RLIMIT_DATA]; ok {
 			most = min(most, was.Hard)
 		}
+		var own unix.Rlimit // the container's, above which nobody can be given anything
+		if err := unix.Getrlimit(unix.RLIMIT_DATA, &own); err == nil {
+			most = min(most, own.Max)
+		}
 		each[unix.RLIMIT_DATA] = service.Rlimit{Soft: most, Hard: most}
 		l.Rlimits = each
 	}

@@ -107,6 +107,7 @@ func (w *world) step() {
 	case "kill": // while nothing is done
 		role := rapid.SampledFrom(roles).Draw(w.T, "role")
 		w.kill(role, 0)
+		w.script = append(w.script, "# "+role+" was killed")
 		w.agree(w.model, role+" was killed")
 	case "boot":
 		w.boot()
@@ -132,6 +133,9 @@ func (w *world) do(s step) {
 	}
 	r := w.run(s)
 	<-over
+	if killed {
+		w.script = append(w.script, fmt.Sprintf("# %s was killed %s after that had begun", role, after))
+	}
 	said := fmt.Sprintf("%s\n%s was killed meanwhile: %t\n%s", w.last(), role, killed, r)
 	switch {
 	case r.Code == s.code:
@@ -241,9 +245,8 @@ func (w *world) boot() {
 // kill kills the supervisor or the file helper.
 func (w *world) kill(role string, after time.Duration) {
 	time.Sleep(after)
-	r := w.exec(box.Root, "", "bash", "-c", `for p in /proc/[0-9]*; do grep -qsz '^`+role+`' $p/cmdline && grep -qs 'PPid:.1$' $p/status && kill -9 ${p#/proc/}; done; true`)
-	if r.Code != 0 {
-		w.Logf("%s could not be killed: %s", role, r)
+	r, err := w.Exec(box.Root, nil, []string{"bash", "-c", `for p in /proc/[0-9]*; do grep -qsz '^`+role+`' $p/cmdline && grep -qs 'PPid:.1$' $p/status && kill -9 ${p#/proc/}; done; true`})
+	if err != nil || r.Code != 0 {
+		w.Logf("%s could not be killed: %v %s", role, err, r)
 	}
-	w.script = append(w.script, "# "+role+" was killed after "+after.String())
 }
