@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"rlminit/wire"
@@ -36,7 +37,7 @@ type Start func() (fd int, end func(), err error)
 // and whenever there is none, and that serves atOnce calls at a time; As are others that
 // it can be. say is told of each that had to be replaced.
 func New(start Start, uid uint32, atOnce int, say func(string)) *User {
-	return &User{&process{start: start, services: uid, atOnce: atOnce, say: say, places: map[uint32]chan struct{}{}}, uid, nil}
+	return &User{&process{start: start, services: uid, atOnce: atOnce, say: say, places: map[uint32]*room{}}, uid, nil}
 }
 
 // process is the one that serves, as far as there is one.
@@ -47,27 +48,39 @@ type process struct {
 	say      func(string)
 
 	mu      sync.Mutex
-	running *running                 // nil: none
-	places  map[uint32]chan struct{} // of each user, for what it has under way
+	running *running         // nil: none
+	places  map[uint32]*room // of each user, for what it has under way
 	began   time.Time
 }
 
-// enter waits for a place among what a user has under way, and returns it: each may wait
-// for ever for a file system that does not answer, and is to leave threads for others.
-func (p *process) enter(uid uint32) chan struct{} {
+// room is what bounds the calls that a user has under way.
+type room struct {
+	taken chan struct{} // one for each
+	left  atomic.Uint64 // how many calls have left it so far
+}
+
+// enter waits for a place among what a user has under way: each may wait for ever for a
+// file system that does not answer, and is to leave threads for others. at is told that it
+// waits. leave gives the place back.
+func (p *process) enter(uid uint32, at *Progress) (leave func()) {
 	p.mu.Lock()
-	place := p.places[uid]
-	if place == nil {
+	of := p.places[uid]
+	if of == nil {
 		most := max(1, p.atOnce/4)
 		if uid == p.services {
 			most = mostOfServices(p.atOnce)
 		}
-		place = make(chan struct{}, most)
-		p.places[uid] = place
+		of = &room{taken: make(chan struct{}, most)}
+		p.places[uid] = of
 	}
 	p.mu.Unlock()
-	place <- struct{}{}
-	return place
+	at.set(asked{place: of})
+	of.taken <- struct{}{}
+	at.set(asked{})
+	return func() {
+		of.left.Add(1)
+		<-of.taken
+	}
 }
 
 // mostOfServices is how many calls of the services' user may be under way: two thirds of
@@ -99,8 +112,7 @@ type result struct {
 // call has one thing done and waits for the answer. Whose process ends meanwhile is
 // asked of the next one.
 func (p *process) call(c call, fds ...int) (a answer, opened []int, err error) {
-	place := p.enter(c.UID)
-	defer func() { <-place }()
+	defer p.enter(c.UID, c.at)()
 	for range mostEnds {
 		if a, opened, err = p.callOnce(&c, fds...); !errors.Is(err, ErrEnded) || !c.File.Repeatable() {
 			break
@@ -117,7 +129,7 @@ func (p *process) callOnce(c *call, fds ...int) (answer, []int, error) {
 		return answer{}, nil, err
 	}
 	if done := r.await(c); done != nil {
-		c.at.set(r, c.ID)
+		c.at.set(asked{running: r, id: c.ID})
 		if err = r.link.send(c, fds...); err == nil {
 			got := <-done
 			return got.answer, got.fds, got.err

@@ -589,3 +589,40 @@ func TestCallsInARowAreNotSilent(t *testing.T) {
 		t.Error("calls that were all answered count as one that is not")
 	}
 }
+
+// A call that waits for a place which a hanging call has is silent, as long as none of its
+// user's calls comes to its end.
+func TestWaitingForAPlaceIsSilent(t *testing.T) {
+	before := silentEvery
+	silentEvery = 10 * time.Millisecond
+	t.Cleanup(func() { silentEvery = before })
+	p := &process{services: 1000, atOnce: 4, places: map[uint32]*room{}}
+	u := &User{process: p, uid: 1001}
+	leave := p.enter(1001, nil)
+	at, over := new(Progress), make(chan struct{})
+	go func() {
+		p.enter(1001, at)()
+		close(over)
+	}()
+	if !u.Silent(at, over) {
+		t.Error("it waits behind a call that hangs, and is not silent")
+	}
+	leave()
+	<-over
+	turns := make(chan bool)
+	at, over = new(Progress), make(chan struct{})
+	go func() { turns <- u.Silent(at, over) }()
+	held := p.enter(1001, nil)
+	go func() {
+		p.enter(1001, at)()
+		close(over)
+	}()
+	for range 20 { // others come and go before it
+		p.places[1001].left.Add(1)
+		time.Sleep(silentEvery)
+	}
+	held()
+	if <-turns {
+		t.Error("others came to their ends, and it counts as silent")
+	}
+}

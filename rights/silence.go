@@ -14,8 +14,11 @@ var ErrSilent = errors.New("its file system does not answer")
 var silentEvery = 2 * time.Second
 
 // mostSilent is how often in a row a look may be found in the kernel before its file system
-// is said not to answer. What waits for others is not in the kernel, however long it takes.
-const mostSilent = 3
+// is said not to answer. A look of our own, of which only the time is known, has mostOwn.
+const (
+	mostSilent = 3
+	mostOwn    = 10
+)
 
 // LookUntilSilent is LookAlong that gives up with ErrSilent when the file system of the
 // paths themselves does not answer: not where the process that looks is busy, or replaced.
@@ -48,22 +51,27 @@ func (u *User) Followed(at *Progress) *User {
 }
 
 // Silent waits until over is closed, and then is false; or until one call of those that at
-// is told of is found in the kernel so often that its file system does not answer. A call
-// that waits for its turn, or for the process to be replaced, may take any time.
+// is told of is found in the kernel so often that its file system does not answer, or finds
+// all places of its user taken by calls of which none comes to its end. A call that waits
+// for the process to be replaced may take any time.
 func (u *User) Silent(at *Progress, over <-chan struct{}) bool {
 	timer := time.NewTimer(silentEvery)
 	defer timer.Stop()
+	most := mostSilent
+	if u == nil {
+		most = mostOwn
+	}
 	var last asked
-	for times := 0; times < mostSilent; timer.Reset(silentEvery) {
+	for times := 0; times < most; timer.Reset(silentEvery) {
 		select {
 		case <-over:
 			return false
 		case <-timer.C:
 		}
 		switch now := at.last(); {
-		case u == nil: // a look of our own waits for nobody else
+		case u == nil:
 			times++
-		case !now.underWay():
+		case !now.waits():
 			times = 0
 		case now != last:
 			last, times = now, 1
@@ -81,25 +89,34 @@ type Progress struct {
 	asked asked
 }
 
-// asked is a call that a process was asked for, by its id; without a process there is none.
+// asked is a call that a process was asked for, by its id, or one that waits for a place of
+// its user, by how many calls have left that; the zero value is none.
 type asked struct {
 	running *running
+	place   *room
 	id      uint64
 }
 
-func (p *Progress) set(r *running, id uint64) {
+func (p *Progress) set(now asked) {
 	if p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.asked = asked{r, id}
+		p.asked = now
 	}
 }
 
 func (p *Progress) last() asked {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked
+	now := p.asked
+	if now.place != nil {
+		now.id = now.place.left.Load()
+	}
+	return now
 }
+
+// waits tells whether the call is in the kernel, or waits for others that may be.
+func (a asked) waits() bool { return a.place != nil || a.underWay() }
 
 // underWay tells whether the process has begun the call, and not come to its end.
 func (a asked) underWay() bool {
