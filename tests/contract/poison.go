@@ -32,7 +32,7 @@ func poisoned(t *testing.T, b *box.Box) {
 	roots := func() string { return b.Shell(box.Root, "find "+dir+" -user 0 | sort") }
 	poison()
 	b.Shell(box.Root, "umask 077; cd "+dir+" && echo x >linked && ln linked again")
-	if out := b.As(box.Root, "rlminit", "doctor").Out; !strings.Contains(out, "of the files of profile alice are root's") || !strings.Contains(out, "rlminit profile repair alice") {
+	if out := b.As(box.Root, "rlminit", "doctor").Out; !strings.Contains(out, "files of profile alice are root's") || !strings.Contains(out, "rlminit profile repair alice") {
 		t.Errorf("doctor: %s", out)
 	}
 	shadow := b.Shell(box.Root, "stat -c %u /etc/shadow")
