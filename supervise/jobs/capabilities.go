@@ -12,6 +12,7 @@ import (
 	"rlminit/cgroup"
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/kernel"
 	"rlminit/isolate"
 	"rlminit/profiles"
 	"rlminit/service"
@@ -88,16 +89,31 @@ func (l *place) limitsOf(q *control.RunJob) (service.Limits, error) {
 // notInForce is why a limit of a job as a whole is not in force, where less will
 // not do; "" if it is.
 func notInForce(name string) string {
-	if !slices.Contains(cgroup.Limits, name) || name == "memory" {
+	switch why := cgroup.Find().Why(name); {
+	case !slices.Contains(cgroup.Limits, name) || why == "":
 		return ""
+	case name != "memory":
+		return why
 	}
-	return cgroup.Find().Why(name)
+	_, err := mostData()
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// mostData is the container's limit of RLIMIT_DATA, above which nobody can be given
+// anything. It fails where the place lets nobody have such limits.
+func mostData() (bytes uint64, err error) {
+	var own unix.Rlimit
+	err = kernel.Named("prlimit64", unix.Prlimit(0, unix.RLIMIT_DATA, nil, &own))
+	return own.Max, err
 }
 
 // lesser is how a limit of a job as a whole is kept here, if not as such.
 func lesser(name string) string {
-	if name != "memory" {
-		return notInForce(name)
+	if why := notInForce(name); name != "memory" || why != "" {
+		return why
 	}
 	if why := cgroup.Find().Why(name); why != "" {
 		return eachItself + why
@@ -116,18 +132,14 @@ func (l *place) outOfMemory(q *control.RunJob) string {
 
 // rlimits are what setrlimit(2) can do of limits.
 func rlimits(l service.Limits) []wire.Rlimit {
-	if l.Memory > 0 && !cgroup.Find().Enforces("memory") {
+	if own, err := mostData(); err == nil && l.Memory > 0 && !cgroup.Find().Enforces("memory") {
 		each := maps.Clone(l.Rlimits)
 		if each == nil {
 			each = map[int]service.Rlimit{}
 		}
-		most := uint64(l.Memory)
+		most := min(uint64(l.Memory), own)
 		if was, ok := each[unix.RLIMIT_DATA]; ok {
 			most = min(most, was.Hard)
-		}
-		var own unix.Rlimit // the container's, above which nobody can be given anything
-		if err := unix.Getrlimit(unix.RLIMIT_DATA, &own); err == nil {
-			most = min(most, own.Max)
 		}
 		each[unix.RLIMIT_DATA] = service.Rlimit{Soft: most, Hard: most}
 		l.Rlimits = each

@@ -49,7 +49,7 @@ func poisoned(t *testing.T, b *box.Box) {
 	if out := b.Must("profile", "repair", "alice"); out != "alice: nothing to put right\n" {
 		t.Errorf("again: %q", out)
 	}
-	if out := b.As(box.Root, "rlminit", "doctor").Out; strings.Contains(out, "of the files of profile") {
+	if out := b.As(box.Root, "rlminit", "doctor").Out; strings.Contains(out, "files of profile") {
 		t.Errorf("doctor after it: %s", out)
 	}
 
