@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/internal/kernel"
 	"rlminit/rights"
 	"rlminit/wire"
 )
@@ -72,6 +73,9 @@ func ExplainSpawn(user *rights.User, command []string, program, dir string, m *w
 			return explainCgroup(m.Reason, errno)
 		}
 	case wire.StepRlimit:
+		if err := kernel.Named("prlimit64", unix.Prlimit(0, unix.RLIMIT_DATA, nil, nil)); err != nil {
+			return "cannot set its limits: " + err.Error(), false
+		}
 		if errno == unix.EPERM {
 			return "cannot set its limits: one is above the container's, and only the container can raise that; lower it, or use docker run --ulimit", false
 		}
