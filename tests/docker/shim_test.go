@@ -1,11 +1,8 @@
 package docker
 
 import (
-	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"rlminit/tests/box"
 	"rlminit/tests/contract"
@@ -40,7 +37,7 @@ func TestShimOnTerminal(t *testing.T) {
 		tty.reads("uid 1000 in /data")
 		tty.typed("\x03")
 		tty.reads("interrupted")
-		resized(t, tty)
+		resized(t, b, tty)
 		tty.typed("\x1a") // stops nobody whose parent is in another session, setpgid(2)
 		tty.typed("still there\r")
 		tty.reads("got still there")
@@ -58,7 +55,7 @@ func TestShimOnTerminal(t *testing.T) {
 		tty.reads("continued")
 		tty.typed("\x03")
 		tty.reads("interrupted")
-		resized(t, tty)
+		resized(t, b, tty)
 		tty.typed("end\r")
 		tty.typed("echo code $?\r")
 		tty.reads("code 3")
@@ -91,23 +88,15 @@ func TestCalledByLink(t *testing.T) {
 	}
 }
 
-// resized gives a terminal another size, again and again until the program says so: the
-// docker client does not pass every one on. It passes on the size of the moment when it
-// looks, and the kernel signals nobody for a size that is the same as before, so there is
-// time between one and the next.
-func resized(t *testing.T, tty *terminal) {
+// resized gives the program's terminal another size, which the kernel tells its foreground
+// process group, ioctl_tty(2). It is done in the container, for the docker client does not
+// pass every size on, with a shim or without one.
+func resized(t *testing.T, b *box.Box, tty *terminal) {
 	t.Helper()
-	for at := time.Now(); time.Since(at) < 60*time.Second; {
-		for _, size := range []unix.Winsize{{Row: 30, Col: 90}, {Row: 40, Col: 120}} {
-			if err := unix.IoctlSetWinsize(int(tty.master.Fd()), unix.TIOCSWINSZ, &size); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-		}
-		if strings.Contains(tty.all()[tty.read:], "size 40 120") {
-			break
-		}
-	}
+	const terminal = `tty=/dev/$(ps -o tty= -p "$(pgrep -n -f '^/bin/bash /opt/keys')" | tr -d ' '); `
+	b.Shell(box.Root, terminal+`stty -F "$tty" rows 30 cols 90`)
+	tty.reads("size 30 90")
+	b.Shell(box.Root, terminal+`stty -F "$tty" rows 40 cols 120`)
 	tty.reads("size 40 120")
 }
 
