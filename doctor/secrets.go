@@ -27,7 +27,8 @@ func (e *examination) secrets() {
 		if !n.IsDir() || strings.HasPrefix(n.Name(), ".") || n.Name() == "default" {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(e.Home, "profiles", n.Name())); errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Lstat(filepath.Join(e.Home, "profiles", n.Name()))
+		if errors.Is(err, fs.ErrNotExist) && oneSecret(filepath.Join(home, n.Name())) != "" {
 			strays = append(strays, n.Name())
 		}
 	}
@@ -44,7 +45,7 @@ func (e *examination) secrets() {
 		more = fmt.Sprintf(", and of %d other names (ls %s)", len(strays)-1, home)
 	}
 	e.add("secrets", Warn, fmt.Sprintf("secrets of %s are kept, and there is no such profile, in the trash neither%s", first, more),
-		fmt.Sprintf("rlminit profile secret forget %s %s removes one", first, e.oneSecret(filepath.Join(home, first))))
+		fmt.Sprintf("rlminit profile secret forget %s %s removes one", first, oneSecret(filepath.Join(home, first))))
 }
 
 // settles is within what time a profile that is made has its directory beside its secrets.
@@ -57,13 +58,13 @@ func (e *examination) changedLately(dir string) bool {
 	return err == nil && e.kernel.Now().Sub(info.ModTime()).Abs() < settles
 }
 
-// oneSecret is the name of one of the secrets of a profile.
-func (e *examination) oneSecret(dir string) string {
+// oneSecret is the name of one of the secrets of a profile; "": it has none.
+func oneSecret(dir string) string {
 	versions, _ := filepath.Glob(filepath.Join(dir, "[0-9]*"))
 	for _, v := range versions {
 		if all, err := os.ReadDir(v); err == nil && len(all) > 0 {
 			return all[0].Name()
 		}
 	}
-	return "NAME"
+	return ""
 }

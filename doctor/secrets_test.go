@@ -42,7 +42,7 @@ func TestSecrets(t *testing.T) {
 	expect(OK, "every secret")
 	lay(dirs["secrets"], "bob/1/TOKEN")
 	expect(Warn, "secrets of bob are kept, and there is no such profile, in the trash neither")
-	lay(dirs["secrets"], "carol", "dave")
+	lay(dirs["secrets"], "carol/2/TOKEN", "dave/1/TOKEN", "forgotten/3")
 	expect(Warn, "secrets of bob are kept, and there is no such profile, in the trash neither, and of 2 other names")
 	if found := look(); found[0].Remedy != "rlminit profile secret forget bob TOKEN removes one" {
 		t.Errorf("remedy: %q", found[0].Remedy)
