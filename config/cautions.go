@@ -46,7 +46,7 @@ func (c *Config) Cautions() (all []string) {
 	}
 	for _, address := range slices.Sorted(maps.Keys(at)) {
 		if who := at[address]; len(who) > 1 {
-			all = append(all, fmt.Sprintf("ready of %s asks %s, where one alone can listen: others wait until it is free; give each an address of its own", strings.Join(who, " and "), strings.TrimPrefix(address, ":")))
+			all = append(all, fmt.Sprintf("ready of %s asks %s, so one of them may be ready by the answer of another, or wait until that has ended; give each an address of its own", strings.Join(who, " and "), strings.TrimPrefix(address, ":")))
 		}
 	}
 	return all

@@ -13,7 +13,7 @@ func TestCautions(t *testing.T) {
 		"stop_timeout: 38s\nservices: {a: {command: [x], stop: {timeout: 30s}}}":                                                          "",
 		"gateway: {command: [x], stop: {timeout: 1m}}":                                                                                    "gateway.stop.timeout is 1m0s",
 		"stop_timeout: 4s\nservices: {a: {command: [x]}, b: {command: [x], stop: {timeout: 9s}}, c: {command: [x], stop: {timeout: 8s}}}": "services.b.stop.timeout is 9s, and stop_timeout leaves a service 3.2s: it is killed then, and so are 1 others; write stop_timeout: 12s",
-		"services: {a: {command: [x], ready: {tcp: '127.0.0.1:80'}}, b: {command: [x], ready: {http: 'http://127.0.0.1/x'}}}":             "ready of services.a and services.b asks 127.0.0.1:80, where one alone can listen",
+		"services: {a: {command: [x], ready: {tcp: '127.0.0.1:80'}}, b: {command: [x], ready: {http: 'http://127.0.0.1/x'}}}":             "ready of services.a and services.b asks 127.0.0.1:80, so one of them may be ready by the answer of another",
 		"services: {a: {command: [x], ready: {tcp: '127.0.0.1:80'}}, b: {command: [x], ready: {tcp: '127.0.0.2:80'}}}":                    "",
 		"services: {a: {command: [x], ready: {tcp: 'db:80'}}, b: {command: [x], ready: {tcp: 'db:80'}}}":                                  "",
 		"gateway: {command: [x], ready: {tcp: '127.0.0.1:${PORT}'}}\ngateways: {w: {command: [x], ready: {tcp: '127.0.0.1:${PORT}'}}}":    "",

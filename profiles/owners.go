@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/service"
 )
 
 // Owners are the users that profiles can have.
@@ -328,45 +331,98 @@ func (o *Ownership) handOver(dir string, uid uint32, over func(uid uint32, fd in
 	return did, err
 }
 
-// RepairRoots has the directories that are root's, of a profile or of all (""), and what is
-// root's in them, be the services' user's: as after a volume was restored without its owners.
-// Only root may ask for it.
-func (o *Ownership) RepairRoots(name string) (did durable.Handed, err error) {
-	switch {
-	case o.owners == nil:
-		return did, refuse(ErrBroken, "rlminit can change no owners here: it has not the rights of root that takes; as root: chown -R %d %s", os.Geteuid(), o.tree.home.Path(profilesDir))
-	case name != "" && checkForm(name) != nil:
-		return did, nil
+// Find is the name of the profile that a person means by its own, or by that of its service,
+// by the look of its directory alone: what is in it may be root's.
+func (o *Ownership) Find(name string) (profile string, there bool) {
+	for _, as := range []string{name, strings.TrimPrefix(name, service.GatewayPrefix)} {
+		if checkForm(as) != nil {
+			continue
+		}
+		if _, err := o.tree.home.Lstat(dirOf(as)); !errors.Is(err, fs.ErrNotExist) {
+			return as, true
+		}
 	}
+	return "", false
+}
+
+// Repairable are the directories of all profiles, for root, who repairs each. What had to be
+// taken from root to look at them comes with them.
+func (o *Ownership) Repairable() (names []string, did durable.Handed, err error) {
+	if o.owners == nil {
+		return nil, did, o.cannot(profilesDir)
+	}
+	list := func() error {
+		entries, err := o.tree.home.ReadDirOf(profilesDir, maxProfiles, func(e durable.Entry) bool {
+			return checkForm(e.Name) == nil && (e.Type == fs.ModeDir || e.Type == fs.ModeIrregular)
+		})
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+		return err
+	}
+	if err = list(); errors.Is(err, unix.EACCES) || err == nil && len(names) == 0 {
+		// No lock is held: there is no profile, or none to which the services get, and so
+		// none that is given to anybody.
+		if did, err = o.own(""); err == nil {
+			err = list()
+		}
+	}
+	return names, did, err
+}
+
+// own is the Owners' Own.
+func (o *Ownership) own(name string) (did durable.Handed, err error) {
 	if did, err = o.owners.Own(name); err != nil {
 		err = fmt.Errorf("cannot change owners in %s: %w", o.tree.home.Path(profilesDir), err)
 	}
 	return did, err
 }
 
+// cannot is why no owner is changed: there is one user for us and the services.
+func (o *Ownership) cannot(rel string) error {
+	return refuse(ErrBroken, "rlminit can change no owners here: it has not the rights of root that takes; as root: chown -R %d %s", os.Geteuid(), o.tree.home.Path(rel))
+}
+
 // Repair has all that is root's in a profile's directory be whose the directory is: its
-// own user's, or the services'. Files with several names are left alone, and named.
-func (o *Ownership) Repair(name string) (did durable.Handed, err error) {
+// own user's, or the services'. Files with several names are left alone, and named. If root
+// asks, a directory that is root's itself becomes the services', and so does the one that
+// holds the profiles: as after a volume was restored without its owners.
+func (o *Ownership) Repair(name string, root bool) (did durable.Handed, err error) {
 	dir := dirOf(name)
 	switch {
 	case name == Default:
 		return did, refuse(ErrName, "the profile %q is the volume itself, whose owners own in the configuration puts right at boot", name)
 	case o.owners == nil:
-		return did, refuse(ErrBroken, "rlminit can change no owners here: it has not the rights of root that takes; as root: chown -R %d %s", os.Geteuid(), o.tree.home.Path(dir))
+		return did, o.cannot(dir)
 	}
 	defer o.tree.names.lock(name)()
+	if root && (o.roots(dir) || o.roots(profilesDir)) {
+		if did, err = o.own(name); err != nil {
+			return did, err
+		}
+	}
 	o.finish(name)
 	there, err := o.tree.home.Lstat(dir)
 	if err != nil {
 		return did, err
 	}
-	switch services := o.owners.Services(); {
+	services, to := o.owners.Services(), there.UID
+	switch {
 	case there.UID == services:
-		return o.handOver(dir, 0, o.owners.Give)
+		to = 0
 	case !has(o.owners, there.UID):
 		return did, refuse(ErrBroken, "%s belongs to uid %d, and is not taken from that; as root: chown -R %d %[1]s", o.tree.home.Path(dir), there.UID, services)
 	}
-	return o.handOver(dir, there.UID, o.owners.Give)
+	more, err := o.handOver(dir, to, o.owners.Give)
+	more.Changed += did.Changed
+	more.Left = slices.Compact(slices.Concat(did.Left, more.Left))
+	return more, err
+}
+
+// roots tells whether a directory is root's, or cannot be looked at.
+func (o *Ownership) roots(dir string) bool {
+	there, err := o.tree.home.Lstat(dir)
+	return err == nil && there.UID == 0 || errors.Is(err, unix.EACCES)
 }
 
 // mend is Repair of what is not a profile any more, after err was met there. Nil: it is

@@ -69,12 +69,12 @@ func (s *Store) ForgetSecrets(name string, keys []string, by *uint32) (own bool,
 	if err != nil {
 		return own, trash, err
 	}
-	all := len(has)
+	before := len(has)
 	for _, key := range keys {
 		delete(has, key)
 	}
-	if _, none := s.list.load(name); len(has) == 0 && errors.Is(none, ErrNotFound) {
-		return all > 0, trash, s.Secrets.Begin(name, nil, by) // nothing of it is left, its directory neither
+	if _, err := s.tree.home.Lstat(dirOf(name)); len(has) == 0 && errors.Is(err, fs.ErrNotExist) {
+		return before > 0, trash, s.Secrets.Begin(name, nil, by) // nothing is left under the name of nobody
 	}
 	own, err = s.Secrets.Save(name, has, by)
 	return own, trash, err

@@ -300,3 +300,22 @@ func TestRestoreBringsSecretsBack(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// Who forgets the last secret under the name of no profile leaves nothing that is said again.
+func TestForgottenSecretsOfNobody(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Secrets: map[string]string{"A": "1", "B": "2"}})
+	if err := os.RemoveAll(v.tree.home.Path(dirOf("alice"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		key       string
+		own, left bool
+	}{{"C", false, true}, {"A", true, true}, {"B", true, false}, {"B", false, false}} {
+		own, trash, err := v.ForgetSecrets("alice", []string{c.key}, nil)
+		_, there := os.Lstat(v.tree.ours.Path(secrets.Home + "/alice"))
+		if err != nil || own != c.own || len(trash) > 0 || (there == nil) != c.left {
+			t.Errorf("%s: %t %q %v, and then %v", c.key, own, trash, err, there)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -69,6 +70,9 @@ func readAt(fd, n int, offset int64) ([]byte, error) {
 // listen opens a listener and returns its descriptor, close-on-exec and
 // blocking, as sd_listen_fds(3) has it.
 func listen(network, address string) (int, error) {
+	if network == shared {
+		return share(address)
+	}
 	var config net.ListenConfig
 	var filer interface{ File() (*os.File, error) }
 	var closer interface{ Close() error }
@@ -106,6 +110,33 @@ func listen(network, address string) (int, error) {
 		return -1, err
 	}
 	if err := unix.SetNonblock(fd, false); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// shared is the network of share.
+const shared = "tcp-shared"
+
+// share binds a socket to an address of TCP beside those that allow it, without listening.
+func share(address string) (int, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return -1, unix.EINVAL
+	}
+	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()})
+	if at.Addr().Is4() {
+		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err == nil {
+		err = unix.Bind(fd, to)
+	}
+	if err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

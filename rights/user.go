@@ -2,6 +2,7 @@ package rights
 
 import (
 	"io/fs"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -98,6 +99,24 @@ func (u *User) Listen(network, address string) (int, error) {
 	}
 	_, fds, err := u.ask(call{Kind: kindListen, Name: network, Path: address})
 	return first(fds, err)
+}
+
+// Shares tells whether the user may listen at an address of TCP beside all who do, which
+// takes that each has allowed it, SO_REUSEPORT of socket(7), and is the same user. The error
+// is EADDRINUSE if not. Nothing listens there for it.
+func (u *User) Shares(address netip.AddrPort) (err error) {
+	fd := -1
+	if u == nil {
+		fd, err = listen(shared, address.String())
+	} else {
+		var fds []int
+		_, fds, err = u.ask(call{Kind: kindListen, Name: shared, Path: address.String()})
+		fd, err = first(fds, err)
+	}
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
 }
 
 // OpenBelow is files.Open, for ReadAt.

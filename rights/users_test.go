@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -513,5 +514,41 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(dir, fmt.Sprint(low)))
 	if err != nil || len(left) != 3 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// Whether one may listen beside a listener is asked as the user: the kernel lets only one
+// user's share an address, and each must have said so.
+func TestSharesAsTheUser(t *testing.T) {
+	if elsewhere(t) {
+		return
+	}
+	all := New((&realServer{atOnce: 4, descriptors: 64}).start, services, 4, func(string) {})
+	for _, option := range []int{0, 1} {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		err = errors.Join(
+			unix.Fchown(fd, low, low), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, option),
+			unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := unix.Getsockname(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(is.(*unix.SockaddrInet4).Port))
+		for _, c := range []struct {
+			who    *User
+			shares bool
+		}{{all.As(low), option == 1}, {all.As(low + 1), false}, {nil, false}} {
+			err := c.who.Shares(at)
+			if c.shares && err != nil || !c.shares && !errors.Is(err, unix.EADDRINUSE) {
+				t.Errorf("option %d, %+v: %v", option, c, err)
+			}
+		}
 	}
 }

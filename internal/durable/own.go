@@ -43,12 +43,15 @@ type Ownership struct {
 // and files with several names, and devices, keep their owner. Errors do not end
 // the walk; the first one is returned.
 func (d *Dir) Own(rel string, as Ownership) error {
-	_, err := d.Take(rel, as)
+	_, err := d.own(rel, as, false)
 	return err
 }
 
-// Take is Own, and tells what it has changed.
-func (d *Dir) Take(rel string, as Ownership) (Handed, error) {
+// Take is Own of what is root's and of nothing else: whoever a file belongs to chose its group.
+// It tells what it has changed.
+func (d *Dir) Take(rel string, as Ownership) (Handed, error) { return d.own(rel, as, true) }
+
+func (d *Dir) own(rel string, as Ownership, roots bool) (Handed, error) {
 	top, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
 	if err != nil {
 		return Handed{}, d.fail("own", rel, err)
@@ -59,6 +62,7 @@ func (d *Dir) Take(rel string, as Ownership) (Handed, error) {
 		return Handed{}, d.fail("own", rel, err)
 	}
 	o := newOwning(as)
+	o.roots = roots
 	if as.Within && mountOf(top) != mountOf(d.fd) || o.keeps(&st) || o.right(&st) && (as.Alone || as.Trust) && as.Mode == 0 {
 		return Handed{}, nil
 	}
@@ -131,9 +135,10 @@ func HandOver(top int, path string, h Hand) (Handed, error) {
 // owning is one walk, by several goroutines.
 type owning struct {
 	Ownership
-	hand *Hand         // nil: what is everybody's is changed
-	down bool          // a directory is changed before what is in it
-	free chan struct{} // room for one goroutine each
+	hand  *Hand         // nil: what is everybody's is changed
+	roots bool          // what is root's alone is changed
+	down  bool          // a directory is changed before what is in it
+	free  chan struct{} // room for one goroutine each
 
 	mu     sync.Mutex
 	first  error
@@ -143,7 +148,7 @@ type owning struct {
 
 // changes tells whether what is one's is changed at all.
 func (o *owning) changes(uid uint32) bool {
-	return o.hand == nil || uid == 0 || uid == o.hand.From && uid != o.hand.UID
+	return uid == 0 || o.hand == nil && !o.roots || o.hand != nil && uid == o.hand.From && uid != o.hand.UID
 }
 
 // spent tells whether enough has been looked at, one entry more.

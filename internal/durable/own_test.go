@@ -207,6 +207,35 @@ func TestOwnManyFiles(t *testing.T) {
 	}
 }
 
+// Of a tree root's files alone change, and not the group that a user gave to one of his.
+func TestTake(t *testing.T) {
+	needRoot(t)
+	d, dir := open(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.MkdirAll(at("tree/theirs/roots"), 0o755))
+	for _, name := range []string{"tree/file", "tree/theirs/file", "tree/video", "tree/linked"} {
+		must(t, os.WriteFile(at(name), nil, 0o600))
+	}
+	must(t, os.Link(at("tree/linked"), at("again")))
+	const group = 44
+	for _, name := range []string{"tree/theirs", "tree/theirs/file", "tree/video", "tree/linked"} {
+		must(t, os.Chown(at(name), ownUID, group))
+	}
+	must(t, os.Chmod(at("tree/video"), 0o755|os.ModeSetgid))
+	did, err := d.Take("tree", toUser)
+	if err != nil || did.Changed != 3 || len(did.Left) != 0 {
+		t.Errorf("%+v, %v", did, err)
+	}
+	for name, want := range map[string]uint32{"tree": ownGID, "tree/file": ownGID, "tree/theirs/roots": ownGID, "tree/theirs": group, "tree/theirs/file": group, "tree/video": group, "tree/linked": group} {
+		if uid, gid := ownerOf(t, at(name)); uid != ownUID || gid != want {
+			t.Errorf("%s belongs to %d:%d", name, uid, gid)
+		}
+	}
+	if info, err := os.Stat(at("tree/video")); err != nil || info.Mode()&os.ModeSetgid == 0 {
+		t.Errorf("set-group-id is lost: %v, %v", info.Mode(), err)
+	}
+}
+
 // BenchmarkOwn is 200,000 files, given to another owner each time.
 func BenchmarkOwn(b *testing.B) {
 	needRoot(b)

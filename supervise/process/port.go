@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -44,62 +45,117 @@ func (e *PortTaken) Error() string {
 // Where the port is free it costs two system calls. What this process has open itself,
 // a listener that is passed or stored, is the service's own.
 func CheckPort(port int, users ...*rights.User) error {
-	return checkPort("", port, false, users)
-}
-
-// CheckReady is CheckPort for the address at which the service's readiness is asked for: who
-// listens there would be taken for it. It is nil where that is not on this machine.
-func CheckReady(p *service.Probe, users ...*rights.User) error {
-	if p == nil {
-		return nil
-	}
-	host, port := p.Local()
-	if port == 0 {
-		return nil
-	}
-	return checkPort(host, port, true, users)
-}
-
-// checkPort looks for a listener at an address, "" for any, of a port.
-func checkPort(host string, port int, ready bool, users []*rights.User) error {
 	if !inUse(port) {
 		return nil
 	}
 	own := ownSockets()
 	for _, l := range listeners(port) {
-		if !slices.Contains(own, l.inode) && l.hears(host) {
-			return &PortTaken{port, ready, l.holder(users)}
+		if !slices.Contains(own, l.inode) {
+			return &PortTaken{port, false, l.holder(users)}
 		}
 	}
 	return nil
 }
 
-// hears tells whether a listener takes what is sent to an address; "" is any.
-func (l listener) hears(host string) bool {
+// Sharer is who a service is, for the question whether it may listen beside a listener.
+type Sharer struct {
+	UID uint32
+	// Shares is rights.User's; nil: nobody can ask in the service's name.
+	Shares func(address netip.AddrPort) error
+}
+
+// CheckReady is CheckPort for the address at which a service's readiness is asked for: who
+// listens there would be taken for it. It is nil wherever the address may be one that the
+// service does not open: a URL may be answered through a proxy, a service with a port has that
+// one, and services of one user may listen at an address together (SO_REUSEPORT).
+func CheckReady(d *service.Definition, as Sharer, users ...*rights.User) error {
+	if d.Ready == nil || d.Ready.TCP == "" || d.Port != 0 {
+		return nil
+	}
+	host, port := d.Ready.Local()
+	if port == 0 {
+		return nil
+	}
+	hosts := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	if host != "" {
+		hosts = []netip.Addr{netip.MustParseAddr(host)}
+	}
+	var own []string
+	for _, host := range hosts {
+		if !taken(host, port) {
+			continue
+		}
+		if own == nil {
+			own = ownSockets()
+		}
+		for _, l := range hearing(host, listeners(port)) {
+			if !slices.Contains(own, l.inode) && !as.beside(l) {
+				return &PortTaken{port, true, l.holder(users)}
+			}
+		}
+	}
+	return nil
+}
+
+// beside tells whether a service may listen beside a listener, or nobody can tell.
+func (s Sharer) beside(l listener) bool {
 	at, err := netip.ParseAddrPort(l.address)
-	return host == "" || err != nil || at.Addr().IsUnspecified() || at.Addr().String() == host
+	if l.uid != s.UID || err != nil {
+		return false // the kernel lets only one user's share
+	}
+	return s.Shares == nil || !errors.Is(s.Shares(at), unix.EADDRINUSE)
+}
+
+// hearing are those of the listeners on a port that take what is sent to an address which is
+// in use: who listens at it, else at all of its family, else at all of both.
+func hearing(host netip.Addr, all []listener) (who []listener) {
+	for _, wanted := range []netip.Addr{host, netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if host.Is6() && wanted.Is4() {
+			continue
+		}
+		for _, l := range all {
+			if at, err := netip.ParseAddrPort(l.address); err == nil && at.Addr() == wanted {
+				who = append(who, l)
+			}
+		}
+		if len(who) > 0 {
+			break
+		}
+	}
+	return who
+}
+
+// taken tells whether somebody listens at an address, be it at all of them: only a bind tells
+// whether a listener at all of IPv6 has those of IPv4 too. What is not known is not taken.
+func taken(host netip.Addr, port int) bool {
+	if host.Is4() {
+		return bind(unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: host.As4()}) == unix.EADDRINUSE
+	}
+	return bind(unix.AF_INET6, &unix.SockaddrInet6{Port: port, Addr: host.As16()}) == unix.EADDRINUSE
 }
 
 // inUse tells whether a bind to all addresses of a port fails as it does where one of
 // them is listened on; where it fails otherwise that is not known, and may be so.
 func inUse(port int) bool {
-	bind := func(family int, address unix.Sockaddr) error {
-		fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		// Connections of an earlier run that are not over yet are in nobody's way.
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-			return err
-		}
-		return unix.Bind(fd, address)
-	}
 	err := bind(unix.AF_INET6, &unix.SockaddrInet6{Port: port}) // of both families
 	if err == unix.EAFNOSUPPORT || err == unix.EADDRNOTAVAIL {
 		err = bind(unix.AF_INET, &unix.SockaddrInet4{Port: port})
 	}
 	return err == unix.EADDRINUSE || err == unix.EACCES
+}
+
+// bind tries an address.
+func bind(family int, address unix.Sockaddr) error {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// Connections of an earlier run that are not over yet are in nobody's way.
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	return unix.Bind(fd, address)
 }
 
 // listener is a line of /proc/net/tcp or tcp6, proc_net(5).

@@ -630,41 +630,73 @@ func (r *Profiles) runsAs(p profiles.Profile, name string) error {
 	return nil
 }
 
-// Repair puts right whose the files of a profile are, and has its gateway go by what can
-// be read then.
+// Repair puts right whose the files of a profile are, or of all, and has their gateways go by
+// what can be read then.
 func (r *Profiles) Repair(name string, by control.Actor) (answer control.Repaired, err error) {
 	store, err := r.store()
 	if err != nil {
 		return answer, err
 	}
-	var roots durable.Handed
-	if name == control.AllProfiles && by.UID != 0 {
-		return answer, control.NewProblem(control.KindNotPermitted, "only root may repair all profiles at once: docker exec without -u")
-	}
-	if by.UID == 0 {
-		if roots, err = store.Ownership.RepairRoots(strings.TrimPrefix(strings.TrimSuffix(name, control.AllProfiles), service.GatewayPrefix)); err != nil {
-			return answer, problemOf(err)
-		}
-	}
+	root := by.UID == 0
 	if name == control.AllProfiles {
-		r.registry.queue.Ask(func() { err = r.registry.reconcile(false) })
-		return control.Repaired{Profile: name, Changed: roots.Changed, Left: roots.Left}, problemOf(err)
+		if !root {
+			return answer, control.NewProblem(control.KindNotPermitted, "only root may repair all profiles at once: docker exec without -u")
+		}
+		return r.repairAll(store, by)
 	}
-	store, p, err := r.profile(name)
-	if err != nil {
-		return answer, err
+	found, there := "", false
+	if root { // its files may be such that nobody else reads them
+		found, there = store.Ownership.Find(name)
 	}
-	did, err := store.Ownership.Repair(p.Name)
-	if err != nil {
+	if !there {
+		_, p, err := r.profile(name)
+		if err != nil {
+			return answer, err
+		}
+		found = p.Name
+	}
+	if answer, err = r.repair(store, found, by); err != nil {
 		return answer, problemOf(err)
 	}
-	answer = control.Repaired{Profile: p.Name, Changed: roots.Changed + did.Changed, Left: slices.Compact(slices.Concat(roots.Left, did.Left))}
-	if answer.Changed > 0 {
-		store.Records.NoteChange(p.Name, nil, profiles.Actor(by))
-	}
 	// Whatever was done: what could not be read may have been put right by hand.
-	r.registry.queue.Ask(func() { err = r.registry.reconcile(false, p.Name) })
+	r.registry.queue.Ask(func() { err = r.registry.reconcile(false, found) })
 	return answer, problemOf(err)
+}
+
+// repair puts right whose the files of one profile are.
+func (r *Profiles) repair(store *profiles.Store, name string, by control.Actor) (control.Repaired, error) {
+	r.registry.AtRest.WakeNamed(profiles.GatewayName(name))
+	did, err := store.Ownership.Repair(name, by.UID == 0)
+	if did.Changed > 0 {
+		store.Records.NoteChange(name, nil, profiles.Actor(by))
+	}
+	return control.Repaired{Profile: name, Changed: did.Changed, Left: did.Left}, err
+}
+
+// repairAll puts right whose the files of each profile are. One that cannot be repaired keeps
+// no other from it, and the first of these is the error.
+func (r *Profiles) repairAll(store *profiles.Store, by control.Actor) (control.Repaired, error) {
+	names, roots, err := store.Ownership.Repairable()
+	if err != nil {
+		return control.Repaired{}, problemOf(err)
+	}
+	all := control.Repaired{Profile: control.AllProfiles, Changed: roots.Changed, Left: roots.Left}
+	failed := 0
+	for _, name := range names {
+		one, err1 := r.repair(store, name, by)
+		all.Changed += one.Changed
+		all.Left = append(all.Left, one.Left...)
+		if err1 != nil && !errors.Is(err1, fs.ErrNotExist) { // it is gone meanwhile
+			failed++
+			err = cmp.Or(err, err1)
+		}
+	}
+	var asked error
+	r.registry.queue.Ask(func() { asked = r.registry.reconcile(false) })
+	if failed > 1 {
+		err = fmt.Errorf("%w; and %d other profiles could not be repaired", err, failed-1)
+	}
+	return all, problemOf(cmp.Or(err, asked))
 }
 
 // Adopt takes what a profile's state file says for what is wanted of it. Its

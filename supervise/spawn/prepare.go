@@ -69,7 +69,11 @@ func (p *Preparer) Prepare(s Service, at *rights.Progress) process.Prepared {
 func (p *Preparer) prepare(s Service) process.Prepared {
 	d, itself := s.Definition, s.Probe == nil
 	if s.Privileged { // tier 1 holds it, from argv to directory
-		if err := process.CheckReady(d.Ready, p.User); err != nil && itself {
+		var err error
+		if itself {
+			err = process.CheckReady(d, p.sharer(s.Name), p.User)
+		}
+		if err != nil {
 			return process.Prepared{Err: err}
 		}
 		built, err := p.build(d, nil, itself)
@@ -83,7 +87,7 @@ func (p *Preparer) prepare(s Service) process.Prepared {
 		err = process.CheckPort(d.Port, user, p.User)
 	}
 	if err == nil && itself {
-		err = process.CheckReady(d.Ready, user, p.User)
+		err = process.CheckReady(d, process.Sharer{UID: p.Identity(uid, d).UID, Shares: user.Shares}, user, p.User)
 	}
 	var env []string
 	if err == nil {
@@ -103,6 +107,20 @@ func (p *Preparer) prepare(s Service) process.Prepared {
 	ready := process.Unchecked(process.WhereOf(d, p.Identity(uid, d).Home), argv, built.Environment)
 	ready.Walls, ready.UID, ready.User = built, uid, user
 	return ready
+}
+
+// sharer is who a service is that tier 1 holds: nobody can ask in the name of root.
+func (p *Preparer) sharer(name string) process.Sharer {
+	var as process.Sharer
+	for _, held := range p.Policy.Privileged {
+		if held.Name == name {
+			as.UID = held.Identity.UID
+		}
+	}
+	if as.UID == p.Policy.User.UID {
+		as.Shares = p.User.Shares
+	}
+	return as
 }
 
 // build makes the walls of a process of d, with its secrets where it is the

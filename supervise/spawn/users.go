@@ -21,9 +21,10 @@ import (
 	"rlminit/wire"
 )
 
-// ProfileUsers are the users that profiles can have; nil where they can have none.
+// ProfileUsers are the users that profiles can have, and who changes owners; nil where nobody
+// can. Where profiles can have no users, root's files are the services' user's for the asking.
 func (p *Preparer) ProfileUsers() profiles.Owners {
-	if p.Files == nil || p.Policy.Profiles.Low == 0 {
+	if p.Files == nil {
 		return nil
 	}
 	return profileOwners{p}

@@ -36,7 +36,9 @@ services:
 }
 
 // ReadyAddressIsTaken: another process listens where a service's readiness is asked for. The
-// service waits for the address, and is not taken to be ready; who requires it waits too.
+// service waits for the address, and is not taken to be ready; who requires it waits too. Where
+// that is meant to be so, services of one user that share an address, and one that is asked
+// through another, start.
 func ReadyAddressIsTaken(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: `version: 1
 user: "1000:1000"
@@ -48,7 +50,13 @@ services:
     requires: [first]
     restart: {limit: 0}
   user: {command: [sleep, "1000000"], requires: [second]}
+  share1: {command: [nasty, share, "127.0.0.1:9120"], ready: {tcp: "127.0.0.1:9120"}}
+  share2: {command: [nasty, share, "127.0.0.1:9120"], ready: {tcp: "127.0.0.1:9120"}, requires: [share1]}
+  behind: {command: [sleep, "1000000"], ready: {http: "http://127.0.0.1:9119/healthz"}, requires: [first]}
 `})
+	for _, name := range []string{"share1", "share2", "behind"} {
+		b.Await(name, "running")
+	}
 	b.Await("first", "running")
 	box.Eventually(b, long, "second waits for the address", func() (bool, any) {
 		s := b.Status()["second"]

@@ -13,7 +13,7 @@ import (
 // by doctor, and put right by profile repair, by a boot and by a purge; with a user of the
 // profile's own and without. What cannot be read because of it is not taken for corrupt.
 func PoisonedByRoot(t *testing.T, start New) {
-	for name, config := range map[string]string{"the service user": Config(), "a user of its own": ownUsers()} {
+	for name, config := range map[string]string{"the service user": Config(), "a user of its own": ownUsers(), "no such users": Config("profile_users: off\n")} {
 		t.Run(name, func(t *testing.T) { poisoned(t, start(t, box.Spec{Config: config})) })
 	}
 }
@@ -49,7 +49,7 @@ func poisoned(t *testing.T, b *box.Box) {
 	if out := b.Must("profile", "repair", "alice"); out != "alice: nothing to put right\n" {
 		t.Errorf("again: %q", out)
 	}
-	if out := b.As(box.Root, "rlminit", "doctor").Out; strings.Contains(out, "files of profile") {
+	if out := b.As(box.Root, "rlminit", "doctor").Out; strings.Contains(out, "files of profile alice") {
 		t.Errorf("doctor after it: %s", out)
 	}
 
@@ -72,6 +72,14 @@ func poisoned(t *testing.T, b *box.Box) {
 		b.Must("stop", "alice")
 	}
 	b.Must("start", "alice")
+
+	poison()
+	if out := b.Shell(box.Root, "rlminit profile repair --all"); !strings.Contains(out, "all profiles: the owners of ") {
+		t.Errorf("repair --all: %q", out)
+	}
+	if left := roots(); left != "" {
+		t.Errorf("after a repair of all profiles root has %q", left)
+	}
 
 	poison()
 	if err := b.Stop(); err != nil {

@@ -239,6 +239,14 @@ func RestoredWithoutOwners(t *testing.T, start New) {
 		t.Errorf("doctor: %s", out)
 	}
 	b.Fails(5, "only root may", "profile", "repair", "--all")
+	for _, nobody := range []string{"gateway-", "p1*", "p9"} {
+		if r := b.As(box.Root, "rlminit", "profile", "repair", nobody); r.Code == 0 || !strings.Contains(r.Err, "no profile") {
+			t.Errorf("repair %s: %s", nobody, r)
+		}
+	}
+	if owner := b.Shell(box.Root, "stat -c %u "+dir+"/p1"); strings.TrimSpace(owner) != "0" {
+		t.Errorf("a name that is no profile's gave p1 to uid %s", owner)
+	}
 	b.Shell(box.Root, "rlminit profile repair p1")
 	b.Await("gateway-p1", "running")
 	b.Shell(box.Root, remedy)
@@ -266,6 +274,10 @@ func StraySecretsAreNamed(t *testing.T, start New) {
 	}
 	b.Again()
 	b.Await("gateway-stays", "running")
+	box.Eventually(b, long, "doctor names them, once nobody can be making that profile", func() (bool, any) {
+		out := doctor()
+		return strings.Contains(out, stray), out
+	})
 	if out := doctor(); strings.Count(out, stray) != 1 || strings.Count(out, "are kept") != 1 || !strings.Contains(out, "rlminit profile secret forget gone TOKEN") || strings.Contains(out, "hush") {
 		t.Errorf("doctor after a boot: %s", out)
 	}

@@ -49,6 +49,7 @@ const usage = `usage: nasty VERB
     hog WHAT [WHERE]     take all memory, forks, cpu, disk (of a directory), descriptors, log, inotify or connections (of an address)
     clock SECONDS        set the machine's clock so much forward
     receive NET:ADDR FILE  add to FILE what is sent to a tcp, unix or unixgram socket, a new line for each connection
+    share ADDR           listen at an address of TCP together with others that do
     flap FILE            add a byte to FILE, exit with its length modulo 64
 `
 
@@ -215,6 +216,8 @@ func run(args []string) error {
 		}
 		now := unix.NsecToTimeval(time.Now().Add(time.Duration(seconds) * time.Second).UnixNano())
 		return unix.Settimeofday(&now)
+	case verb == "share" && len(rest) == 1:
+		return share(rest[0])
 	case verb == "receive" && len(rest) == 2:
 		return receive(rest[0], rest[1])
 	case verb == "flap" && len(rest) == 1:

@@ -1,11 +1,36 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// share takes connections at an address at which others listen too, and closes them.
+func share(address string) error {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
+			return e
+		}
+		return err
+	}}
+	listener, err := config.Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return err
+	}
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		conn.Close()
+	}
+}
 
 // receive adds to a file what is sent to a socket, until it is killed.
 func receive(at, file string) error {
