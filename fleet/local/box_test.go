@@ -126,7 +126,7 @@ func TestWhatIsNotTheFleets(t *testing.T) {
 			foreign = append(foreign, r.Name)
 		}
 	}
-	if err != nil || !slices.Equal(foreign, []string{"plain", "odd", "local"}) {
+	if err != nil || !slices.Equal(foreign, []string{"local", "odd", "plain"}) {
 		t.Errorf("foreign: %q, %v", foreign, err)
 	}
 	if made, err := b.Prepare(t.Context(), "local", agent.Profile{Text: `{"kind":"web"}`}); made || err == nil {
