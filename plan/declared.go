@@ -170,18 +170,33 @@ func relative(p *string, dir string) document.Setter {
 	}
 }
 
-// Secrets are the sources of all secrets of a set, by profile and place: those
-// that are marked so, and variables whose names say it.
-func (d *Declared) Secrets() map[string]map[string]Source {
-	all := map[string]map[string]Source{}
+// Source is where the value at a place of a profile comes from: a secret, or what its
+// definition says there. ok is false where nothing is declared.
+func (d *Declared) Source(profile, at string) (s Source, ok bool) {
 	for _, w := range d.Profiles {
-		own := map[string]Source{}
-		_, inline := seal(w.Definition)
-		for at, value := range inline {
-			own[at] = Source{Text: value}
+		if w.Name != profile {
+			continue
 		}
+		if part, name := partsOf(at); part == partSecrets {
+			s, ok = w.Secrets[name]
+			return s, ok
+		}
+		if in, key := find(w.Definition, at); in != nil {
+			return Source{Text: text(in[key])}, true
+		}
+	}
+	return s, false
+}
+
+// Files are the paths of the secrets that are in files of their own, by profile and place.
+func (d *Declared) Files() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, w := range d.Profiles {
+		own := map[string]string{}
 		for name, s := range w.Secrets {
-			own[place(partSecrets, name)] = s
+			if s.File != "" {
+				own[place(partSecrets, name)] = s.File
+			}
 		}
 		if len(own) > 0 {
 			all[w.Name] = own

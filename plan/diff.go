@@ -71,6 +71,13 @@ type Effects func(name string) (restart bool)
 // files are the sources of the secrets, by profile and place. Changes come in
 // the order of their names.
 func Compare(present map[string]Present, wanted map[string]Profile, files map[string]map[string]string, restarts Effects) []Change {
+	present, wanted = maps.Clone(present), maps.Clone(wanted)
+	for name, p := range present {
+		if w, declared := wanted[name]; declared {
+			p.Profile, w = alike(p.Profile, w)
+			present[name], wanted[name] = p, w
+		}
+	}
 	in := reconcile.Input{}
 	names := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 
+	"rlminit/internal/redact"
 	"rlminit/service"
 )
 
@@ -40,6 +41,7 @@ func carryOut(present map[string]Present, changes []Change) map[string]Present {
 
 func same(a, b map[string]Present) bool {
 	return maps.EqualFunc(a, b, func(a, b Present) bool {
+		a.Profile, b.Profile = alike(a.Profile, b.Profile)
 		return a.State == b.State && a.fingerprint() == b.fingerprint() && a.Fault == b.Fault && a.Astray == b.Astray
 	})
 }
@@ -62,8 +64,8 @@ func sets() (all []map[string]Present) {
 			{},
 			{"command": []any{"a", "b"}},
 			{"environment": Tree{"A": "1"}},
-			{"environment": Tree{"A": "2", "API_KEY": "k"}},
-			{"environment": Tree{"API_KEY": "l"}, "restart": Tree{"limit": "3"}},
+			{"environment": Tree{"A": "2", "API_KEY": "aaaaaa", "URL": "http://aaaaaa"}},
+			{"environment": Tree{"API_KEY": "bbbbbb", "URL": "http://aaaaaa"}, "restart": Tree{"limit": "3"}},
 		} {
 			p := Shape("salt", state, t, nil)
 			choices = append(choices, &p)
@@ -267,10 +269,19 @@ func TestParse(t *testing.T) {
 	if !reflect.DeepEqual(d.Profiles[0].Definition, want) {
 		t.Errorf("%v", d.Profiles[0].Definition)
 	}
-	secrets := map[string]map[string]Source{"alice": {
-		"environment.API_TOKEN": {Text: "hunter2"}, "secrets.CERT": {File: "/etc/agents/cert.pem"}, "secrets.INLINE": {Text: "s3cret"},
-	}}
-	if got := d.Secrets(); !reflect.DeepEqual(got, secrets) {
+	for at, want := range map[string]Source{
+		"environment.API_TOKEN": {Text: "hunter2"}, "secrets.CERT": {File: "/etc/agents/cert.pem"}, "secrets.INLINE": {Text: "s3cret"}, "restart.limit": {Text: "3"},
+	} {
+		if got, ok := d.Source("alice", at); !ok || got != want {
+			t.Errorf("%s comes from %v", at, got)
+		}
+	}
+	for _, none := range [][2]string{{"alice", "environment.B"}, {"alice", "secrets.B"}, {"zed", "environment.A"}} {
+		if got, ok := d.Source(none[0], none[1]); ok {
+			t.Errorf("%v comes from %v", none, got)
+		}
+	}
+	if got := d.Files(); !reflect.DeepEqual(got, map[string]map[string]string{"alice": {"secrets.CERT": "/etc/agents/cert.pem"}}) {
 		t.Errorf("%v", got)
 	}
 	if got := d.Outside("profile/alice"); !reflect.DeepEqual(got, []string{"bob", "carol"}) {
@@ -587,21 +598,103 @@ profiles:
 	if !bytes.Contains(shown, []byte(`agent\",\"--password\",\"***\",\"-H\",\"Authorization: Bearer ***\",\"--url\",\"http://u:***@h/\",\"fine\"`)) {
 		t.Errorf("what is not secret is masked: %s", shown)
 	}
-	values := map[string]string{}
-	for at, source := range (&Declared{Profiles: []Wanted{w}}).Secrets()["alice"] {
-		values[at] = source.Text
+	putBack(t, w, *changes[0].After)
+	if again := shape.Resealed("salt"); !reflect.DeepEqual(again, shape) {
+		t.Errorf("masked once more: %v", again)
 	}
-	for at, digest := range shape.Sealed {
-		if Digest("salt", at, values[at]) != digest {
-			t.Errorf("%s has another digest: %q", at, values[at])
+}
+
+// putBack has a profile put together of a plan and its declaration, which it must be.
+func putBack(t *testing.T, w Wanted, after After) {
+	t.Helper()
+	values := map[string]string{}
+	for _, sealed := range after.Sealed {
+		source, ok := (&Declared{Profiles: []Wanted{w}}).Source(w.Name, sealed.Place)
+		if values[sealed.Place] = source.Text; !ok || Digest("salt", sealed.Place, source.Text) != sealed.Digest {
+			t.Errorf("%s has another digest: %q", sealed.Place, source.Text)
 		}
 	}
-	whole, _, err := Unseal(shape.Definition, values)
+	whole, _, err := Unseal(after.Definition, values)
 	if err != nil || !reflect.DeepEqual(whole, w.Definition) {
 		t.Errorf("%v: put back is %v\nnot %v", err, whole, w.Definition)
 	}
-	if again := shape.Resealed("salt"); !reflect.DeepEqual(again, shape) {
-		t.Errorf("masked once more: %v", again)
+}
+
+// A secret that changes is masked wherever it still stands, on both sides and in what is to be
+// written, and so is what is secret in what there is alone; an apply puts it all back.
+func TestPlanMasksSecretsOfBothSides(t *testing.T) {
+	present := map[string]Present{"alice": {Profile: Shape("salt", service.Running, Tree{
+		"environment": Tree{"TOKEN": "aaaaaa", "URL": "http://old/aaaaaa", "SAME": "x aaaaaa"}, "command": []any{"agent", "kkkkkk"},
+	}, map[string]string{"KEY": "kkkkkk"})}}
+	const text = `version: 1
+profiles:
+  alice:
+    command: [agent, -v, kkkkkk]
+    environment: {TOKEN: bbbbbb, URL: "http://new/aaaaaa", SAME: "x aaaaaa", GREETING: "kkkkkk iiiiii", PLAIN: fine}
+    secrets: {INLINE: iiiiii}
+`
+	w := parse(t, text).Profiles[0]
+	base := DigestOf(present)
+	changes := Compare(present, map[string]Profile{"alice": w.Shape("salt", nil)}, nil, func(string) bool { return true })
+	shown, err := json.Marshal(changes)
+	if err != nil || len(changes) != 1 {
+		t.Fatal(err, changes)
+	}
+	for _, secret := range []string{"aaaaaa", "bbbbbb", "kkkkkk", "iiiiii"} {
+		if bytes.Contains(shown, []byte(secret)) {
+			t.Errorf("the plan has %s: %s", secret, shown)
+		}
+	}
+	for _, want := range []string{`"old":"http://old/***","new":"http://new/***"`, `fine`, `agent\",\"-v\",\"***`} {
+		if !bytes.Contains(shown, []byte(want)) {
+			t.Errorf("the plan has no %s: %s", want, shown)
+		}
+	}
+	if bytes.Contains(shown, []byte(`"field":"environment.SAME"`)) {
+		t.Errorf("what stays is a change: %s", shown)
+	}
+	putBack(t, w, *changes[0].After)
+	if DigestOf(present) != base {
+		t.Error("a comparison has changed what is compared")
+	}
+	now := carryOut(present, changes)
+	if again := Compare(now, map[string]Profile{"alice": w.Shape("salt", nil)}, nil, nil); len(again) > 0 {
+		t.Errorf("the second plan is %+v", again)
+	}
+}
+
+// Secrets by the name of a variable are those of all services, and a list of mappings is
+// looked into.
+func TestPlanMasksInsideOfLists(t *testing.T) {
+	c := ShapeConfiguration("salt", []byte(`version: 1
+services:
+  web: {environment: {API_TOKEN: abcdef12}, command: [srv, abcdef12], sidecars: [{environment: {DB_PASS: dbp4ss22}}, [--token, n3sted22]]}
+hooks: [{command: [curl, -u, "u:curlp4ss", fine], environment: {A: dbp4ss22}}]
+`))
+	shown, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"abcdef12", "dbp4ss22", "n3sted22", "curlp4ss"} {
+		if bytes.Contains(shown, []byte(secret)) {
+			t.Errorf("it has %s: %s", secret, shown)
+		}
+	}
+	if !bytes.Contains(shown, []byte(`["curl","-u","u:***","fine"]`)) || !bytes.Contains(shown, []byte(`["srv","***"]`)) {
+		t.Errorf("what is not secret is masked: %s", shown)
+	}
+	list := Tree{"hooks": []any{Tree{"command": []any{"curl", "-u", "u:curlp4ss"}}}}
+	clean, values := seal(list, redact.Set{})
+	if whole, _, err := Unseal(clean, values); err != nil || !reflect.DeepEqual(whole, list) || reflect.DeepEqual(clean, list) {
+		t.Errorf("%v: put back is %v", err, whole)
+	}
+}
+
+// A plan never writes what is masked: where two values have the same place, nothing is put back.
+func TestPlacesThatAreTwo(t *testing.T) {
+	two := Tree{"environment": Tree{"A": Tree{"file": redact.Sign}, "A.file": redact.Sign}}
+	if whole, _, err := Unseal(two, map[string]string{"environment.A.file": "x"}); err == nil {
+		t.Errorf("put back is %v", whole)
 	}
 }
 
@@ -612,6 +705,18 @@ func TestOlderShapes(t *testing.T) {
 	old := Profile{State: service.Running, Definition: Tree{"command": []any{"x", "--token", "abc"}}, Sealed: map[string]string{"environment.TOKEN": Digest("salt", "environment.TOKEN", "abc")}}
 	if old = old.Resealed("salt"); old.fingerprint() != now.fingerprint() {
 		t.Errorf("%s\nis not\n%s", old.fingerprint(), now.fingerprint())
+	}
+	// Secrets may be in other values too, in clear: of the one that is in force, and of the one
+	// that was.
+	is := Shape("salt", service.Running, Tree{"environment": Tree{"TOKEN": "abcdef", "URL": "http://abcdef/", "MORE": "now abcdef"}, "command": []any{"x"}}, nil)
+	was := Profile{
+		State: service.Running, Definition: Tree{"environment": Tree{"URL": "http://abcdef/", "MORE": "was 0ldval"}, "command": []any{"x"}},
+		Sealed: map[string]string{"environment.TOKEN": Digest("salt", "environment.TOKEN", "0ldval")},
+	}
+	drift := Compare(map[string]Present{"a": {Profile: is}}, map[string]Profile{"a": was.Resealed("salt")}, nil, func(string) bool { return true })
+	shown, err := json.Marshal(drift)
+	if err != nil || len(drift) != 1 || len(drift[0].Fields) != 2 || *drift[0].Fields[0].Old != "now ***" || *drift[0].Fields[0].New != redact.Sign || bytes.Contains(shown, []byte("0ldval")) {
+		t.Errorf("%v %s", err, shown)
 	}
 	whole, _, err := Unseal(old.Definition, map[string]string{"environment.TOKEN": "abc", "command": `["x","--token","abc"]`})
 	if want := (Tree{"command": []any{"x", "--token", "abc"}, "environment": Tree{"TOKEN": "abc"}}); err != nil || !reflect.DeepEqual(whole, want) {

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 
 	"rlminit/internal/redact"
@@ -39,20 +39,29 @@ func partsOf(place string) (part, name string) {
 	return part, name
 }
 
-// seal masks in a tree what nobody is to read (package redact), wherever it stands, and
-// returns it by place: a text, or a list as JSON. That of a variable whose name is a
-// secret's is masked wherever else it stands.
-func seal(t Tree) (clean Tree, values map[string]string) {
-	s := sealing{values: map[string]string{}}
-	if env, ok := t[partEnvironment].(Tree); ok {
-		var named []string
-		for name, value := range env {
-			if text, plain := value.(string); plain && redact.Name(name) {
-				named = append(named, text)
+// named are the values of a tree's variables whose names are a secret's, in whichever of its
+// mappings they are.
+func named(key string, value any) (values []string) {
+	switch v := value.(type) {
+	case Tree:
+		for name, inner := range v {
+			if text, plain := inner.(string); plain && key == partEnvironment && redact.Name(name) {
+				values = append(values, text)
 			}
+			values = append(values, named(name, inner)...)
 		}
-		s.secrets = redact.NewSet(named...)
+	case []any:
+		for _, item := range v {
+			values = append(values, named("", item)...)
+		}
 	}
+	return values
+}
+
+// seal masks in a tree what nobody is to read (package redact), and some secrets wherever they
+// stand, and returns what is masked by place: a text, or a list as JSON.
+func seal(t Tree, secrets redact.Set) (clean Tree, values map[string]string) {
+	s := sealing{secrets: secrets, values: map[string]string{}}
 	return s.tree("", t), s.values
 }
 
@@ -64,43 +73,48 @@ type sealing struct {
 func (s sealing) tree(at string, t Tree) Tree {
 	clean := make(Tree, len(t))
 	for key, value := range t {
-		clean[key] = s.value(key, below(at, key), value)
+		at := below(at, key)
+		if inner, is := value.(Tree); is {
+			clean[key] = s.tree(at, inner)
+			continue
+		}
+		clean[key] = s.value(key, value)
+		if !reflect.DeepEqual(clean[key], value) {
+			s.values[at] = text(value)
+		}
 	}
 	return clean
 }
 
-func (s sealing) value(key, at string, value any) any {
+// value is a value without what is secret in it. A list is one value, with all that is in it.
+func (s sealing) value(key string, value any) any {
 	switch v := value.(type) {
 	case Tree:
-		return s.tree(at, v)
+		clean := make(Tree, len(v))
+		for key, inner := range v {
+			clean[key] = s.value(key, inner)
+		}
+		return clean
 	case string:
-		shown := s.secrets.Value(key, v)
-		if shown != v {
-			s.values[at] = v
-		}
-		return shown
+		return s.secrets.Value(key, v)
 	case []any:
-		list := words(v)
-		shown := s.secrets.Command(list)
-		if slices.Equal(shown, list) {
-			return v
+		words, clean := make([]string, len(v)), make([]any, len(v))
+		for i, item := range v {
+			words[i], _ = item.(string)
 		}
-		s.values[at] = text(v)
-		masked := make([]any, len(shown))
-		for i, word := range shown {
-			masked[i] = word
+		for i, word := range s.secrets.Command(words) {
+			if clean[i] = any(word); !isText(v[i]) {
+				clean[i] = s.value("", v[i])
+			}
 		}
-		return masked
+		return clean
 	}
 	return value
 }
 
-// words are the texts of a list.
-func words(list []any) (all []string) {
-	for _, item := range list {
-		all = append(all, text(item))
-	}
-	return all
+func isText(value any) bool {
+	_, is := value.(string)
+	return is
 }
 
 // Unseal is a tree with values put back, and those that belong into no tree: the profile's
@@ -122,6 +136,9 @@ func Unseal(t Tree, values map[string]string) (whole Tree, secrets map[string]st
 // put puts a value at a place: a list where one is, masked.
 func put(t Tree, at, value string) error {
 	in, key := find(t, at)
+	if spots(t, at) > 1 {
+		return fmt.Errorf("two values are called %s, for the name of a variable has a dot; rename the variable", at)
+	}
 	if in == nil { // a plan of an older version has no masked variable there
 		part, name := partsOf(at)
 		env, ok := t[part].(Tree)
@@ -159,6 +176,20 @@ func find(t Tree, at string) (in Tree, key string) {
 		}
 	}
 	return nil, ""
+}
+
+// spots is how many values of a tree have a place: a key may have dots in it.
+func spots(t Tree, at string) (count int) {
+	for key, value := range t {
+		if key == at {
+			count++
+		}
+		inner, is := value.(Tree)
+		if rest, begins := strings.CutPrefix(at, key+"."); is && begins {
+			count += spots(inner, rest)
+		}
+	}
+	return count
 }
 
 // without is a tree less what is at some places.

@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
 	"slices"
 
+	"rlminit/internal/redact"
 	"rlminit/service"
 )
 
@@ -14,6 +16,10 @@ type Profile struct {
 	State      service.Intent    `json:"state"`
 	Definition Tree              `json:"definition"`
 	Sealed     map[string]string `json:"sealed"` // place → digest
+
+	salt    string     // of the digests
+	secrets redact.Set // that are masked in it, as far as they are known here
+	older   bool       // by a version that took secret variables out, and left their values in other texts
 }
 
 // Present is a profile that there is.
@@ -27,7 +33,7 @@ type Present struct {
 // Shape takes the secrets out of what a profile.yaml says, and out of those that
 // are kept beside it.
 func Shape(salt string, state service.Intent, t Tree, secrets map[string]string) Profile {
-	p := Profile{State: state, Definition: t, Sealed: map[string]string{}}.Resealed(salt)
+	p := Profile{State: state, Definition: t, Sealed: map[string]string{}}.Resealed(salt, slices.Collect(maps.Values(secrets))...)
 	for name, value := range secrets {
 		at := place(partSecrets, name)
 		p.Sealed[at] = Digest(salt, at, value)
@@ -35,24 +41,74 @@ func Shape(salt string, state service.Intent, t Tree, secrets map[string]string)
 	return p
 }
 
-// Resealed is a profile in which all is masked that is secret: one that an older version has
-// kept may have more in clear.
-func (p Profile) Resealed(salt string) Profile {
-	clean, values := seal(p.Definition)
+// Resealed is a profile in which all is masked that is secret, and some values: one that an
+// older version has kept may have more in clear.
+func (p Profile) Resealed(salt string, values ...string) Profile {
+	p.salt = salt
+	p.secrets = redact.NewSet(slices.Concat(p.secrets.Values(), named("", p.Definition), values)...)
+	for at := range p.Sealed {
+		in, _ := find(p.Definition, at)
+		p.older = p.older || in == nil && IsVariable(at)
+	}
+	return p.masked(p.secrets)
+}
+
+// masked is a profile in which some secrets are masked besides. The digest of what is masked
+// already is that of the whole value.
+func (p Profile) masked(secrets redact.Set) Profile {
+	clean, values := seal(p.Definition, secrets)
 	p.Definition, p.Sealed = clean, maps.Clone(p.Sealed)
 	if p.Sealed == nil {
 		p.Sealed = map[string]string{}
 	}
 	for at, value := range values {
-		p.Sealed[at] = Digest(salt, at, value)
+		if _, is := p.Sealed[at]; !is {
+			p.Sealed[at] = Digest(p.salt, at, value)
+		}
 	}
 	return p
+}
+
+// alike are two states of a profile that can be compared and shown together: what is secret in
+// one is masked in the other, and equal values are masked in both or in none.
+func alike(a, b Profile) (Profile, Profile) {
+	a.salt = cmp.Or(a.salt, b.salt)
+	b.salt = a.salt
+	secrets := redact.NewSet(slices.Concat(a.secrets.Values(), b.secrets.Values())...)
+	a, b = a.masked(secrets), b.masked(secrets)
+	a.maskAs(b)
+	b.maskAs(a)
+	return a, b
+}
+
+// maskAs masks in p, which is nobody else's, what is masked in another one and is the same; in
+// one of an older version what is not the same too.
+func (p *Profile) maskAs(other Profile) {
+	for at, digest := range other.Sealed {
+		in, key := find(p.Definition, at)
+		from, its := find(other.Definition, at)
+		if _, is := p.Sealed[at]; is || in == nil || from == nil {
+			continue
+		}
+		own := Digest(p.salt, at, text(in[key]))
+		switch {
+		case own == digest:
+			in[key] = from[its]
+		case p.older && isText(in[key]):
+			in[key] = redact.Sign
+		case p.older:
+			in[key] = []any{redact.Sign}
+		default:
+			continue
+		}
+		p.Sealed[at] = own
+	}
 }
 
 // Shape is the profile that w asks for. digests are those of the secrets that
 // are not in the declared file itself, by place.
 func (w Wanted) Shape(salt string, digests map[string]string) Profile {
-	p := Shape(salt, w.State, w.Definition, nil)
+	p := Profile{State: w.State, Definition: w.Definition}.Resealed(salt, w.inline()...)
 	for name, s := range w.Secrets {
 		at := place(partSecrets, name)
 		if s.File == "" {
@@ -62,6 +118,14 @@ func (w Wanted) Shape(salt string, digests map[string]string) Profile {
 		}
 	}
 	return p
+}
+
+// inline are the secrets whose values are in the declared file itself.
+func (w Wanted) inline() (values []string) {
+	for _, s := range w.Secrets {
+		values = append(values, s.Text)
+	}
+	return values
 }
 
 // fingerprint changes when the definition does, and not when the intent does.

@@ -94,15 +94,13 @@ func refused(err error) error {
 // trash. What lies there alone stays, and is said. Where there are no profiles at all,
 // their directory may be missing for once.
 func (s *Store) sweepSecrets(profiles []string) {
+	for _, name := range s.Secrets.Strays(nil, nil) { // of all, those in the trash too
+		s.Secrets.Tidy(name)
+	}
 	if len(profiles) == 0 {
 		return
 	}
 	holders := s.Secrets.Holders()
-	for _, name := range profiles {
-		if holders[name] {
-			s.Secrets.Tidy(name)
-		}
-	}
 	trash, err := s.Trash.List()
 	if err != nil {
 		s.tree.told.once(err.Error())

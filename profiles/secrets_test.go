@@ -1,6 +1,8 @@
 package profiles
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -19,16 +21,20 @@ import (
 func TestNumbersOfSecretsAreNotUsedAgain(t *testing.T) {
 	v := newVolume(t, nil)
 	v.create("alice", Creation{})
-	seen := map[int]bool{}
+	seen, name := map[int]bool{}, "alice"
 	for _, set := range []map[string]string{{"A": "1"}, nil, {"A": "2"}, {"A": "1"}, {}, {"B": "1"}} {
-		if _, err := v.SetSecrets("alice", set, nil); err != nil {
+		if _, err := v.SetSecrets(name, set, nil); err != nil {
 			t.Fatal(err)
 		}
-		number, err := v.Secrets.Version("alice")
+		number, err := v.Secrets.Version(name)
 		if err != nil || (number == 0) != (len(set) == 0) || number != 0 && seen[number] {
 			t.Errorf("%v: number %d, %v", set, number, err)
 		}
 		seen[number] = true
+		other := map[string]string{"alice": "bob", "bob": "alice"}[name]
+		_, err = v.Rename(name, other, nil)
+		must(t, err)
+		name = other
 	}
 }
 
@@ -261,6 +267,28 @@ func TestSecretsOfBeforeAreRemoved(t *testing.T) {
 		if again(); left() != 2 {
 			t.Errorf("%d are left", left())
 		}
+	}
+}
+
+// Secrets of an entry of the trash that were forgotten and that a kill has left are gone after
+// the next boot, also where no profile is there.
+func TestForgottenSecretsInTheTrashAreRemoved(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Secrets: map[string]string{"A": "1"}})
+	where, err := v.Delete("alice", false, nil)
+	must(t, err)
+	dir := v.path(secrets.Home + "/" + secrets.Trashed(path.Base(where)))
+	_, err = v.Secrets.Lose(path.Base(where))
+	must(t, err)
+	must(t, os.Mkdir(dir+"/1", 0o700)) // as before Lose has tidied
+	must(t, os.WriteFile(dir+"/1/A", []byte("1"), 0o600))
+	v.reopen(nil)
+	v.PrepareBoot(nil)
+	if _, err := os.Stat(dir + "/1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the value is there after the boot: %v", err)
+	}
+	if lost := v.Secrets.Lost(path.Base(where)); !slices.Equal(lost, []string{"A"}) {
+		t.Errorf("forgotten are %v", lost)
 	}
 }
 

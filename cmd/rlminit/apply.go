@@ -102,7 +102,7 @@ func (g *gating) gating() control.Gating {
 // declared.
 func secretsOf(p *plan.Plan) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
-	var declared map[string]map[string]plan.Source
+	var declared *plan.Declared
 	for _, c := range p.Changes {
 		if c.After == nil {
 			continue
@@ -117,11 +117,11 @@ func secretsOf(p *plan.Plan) (map[string]map[string]string, error) {
 				value, err = readSecret(s.Place, s.File)
 			default:
 				if declared == nil {
-					if declared, err = declaredSecrets(p.Source.File); err != nil {
+					if declared, err = declaredAgain(p.Source.File); err != nil {
 						break
 					}
 				}
-				source, ok := declared[c.Name][s.Place]
+				source, ok := declared.Source(c.Name, s.Place)
 				if value = source.Text; !ok {
 					err = fmt.Errorf("%s does not declare it any more", p.Source.File)
 				}
@@ -157,8 +157,8 @@ func approveConfiguration(p *plan.Plan, values map[string]map[string]string) err
 	return nil
 }
 
-// declaredSecrets are the sources of the secrets of a declared set.
-func declaredSecrets(file string) (map[string]map[string]plan.Source, error) {
+// declaredAgain is the declared set that a plan was made of, read again for its secrets.
+func declaredAgain(file string) (*plan.Declared, error) {
 	if file == "-" {
 		return nil, fmt.Errorf("it came from standard input; write the set to a file, and plan that")
 	}
@@ -170,7 +170,7 @@ func declaredSecrets(file string) (map[string]map[string]plan.Source, error) {
 	if faults := reading.Faults(); len(faults) > 0 {
 		return nil, faults.Err()
 	}
-	return declared.Secrets(), nil
+	return declared, nil
 }
 
 // follow tells how a revision goes, until its end, and returns the exit code.

@@ -131,12 +131,9 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 	if faults := reading.Faults(); len(faults) > 0 {
 		return "", told(ctx, t, ask, control.BadRequest("%v", faults))
 	}
-	for profile, secrets := range declared.Secrets() {
-		for place, source := range secrets {
-			if source.File == "" {
-				continue
-			}
-			value, err := readSecret(place, source.File)
+	for profile, files := range declared.Files() {
+		for place, file := range files {
+			value, err := readSecret(place, file)
 			if err != nil {
 				err = control.BadRequest("%s: profiles.%s.%s: %v", name, profile, place, err)
 				ask.Unread = err.Error()

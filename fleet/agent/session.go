@@ -1,5 +1,10 @@
 package agent
 
+// NoRoom is what a view tells whose key space is absent. Members of versions before that key
+// never put it, so of a fleet of these alone it tells nothing; etcd itself tells its alarms to
+// its administrators only.
+const NoRoom = "etcd has no space left, or all members are of an older version (etcdctl alarm list names NOSPACE if it is etcd)"
+
 // Remedy is what a person does when etcd has no space.
 const Remedy = "compact and defragment etcd, or raise its --quota-backend-bytes, then run etcdctl alarm disarm"
 

@@ -91,7 +91,7 @@ type View struct {
 	Reports  map[string]Live
 
 	// Space is the create revision of the key; 0: it is absent, so etcd has no room, or no member
-	// has put it yet.
+	// has put it yet: one does with its session, if its version knows the key.
 	Space int64
 
 	Load map[string]int // how many profiles each member owns
@@ -161,7 +161,8 @@ func (v *View) Apply(c Change) {
 	}
 }
 
-// Full tells whether etcd has no room, as the members have found.
+// Full tells whether etcd has no room, as the members have found, or no member is of a version
+// that tells: NoRoom.
 func (v *View) Full() bool { return v.Space == 0 && len(v.Members) > 0 }
 
 // Runs tells whether a profile runs, as it is declared now.

@@ -125,7 +125,7 @@ func reasons(v *agent.View, s Profile) (out []string) {
 	case s.State == "waiting":
 		out = append(out, "the next to claim it is "+s.Next)
 		if m, left := v.Marks[s.Name]; left && v.Full() {
-			out = append(out, "etcd has no space left: it is claimed a lease after there is some")
+			out = append(out, agent.NoRoom+"; without space it is claimed a lease after there is some")
 		} else if left {
 			out = append(out, fmt.Sprintf("what ran under fence %d may run until its deadline: for at most a lease it is not claimed", m.Fence))
 		}

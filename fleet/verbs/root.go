@@ -151,7 +151,7 @@ func (o *options) asking(within *time.Duration, run func(*cobra.Command, []strin
 		v := agent.NewView()
 		v.Take(all)
 		if v.Full() {
-			o.errors.printf("rlminit fleet: etcd has no space left: what runs goes on, and nothing is started elsewhere; %s\n", agent.Remedy)
+			o.errors.printf("rlminit fleet: %s; without space what runs goes on, and nothing is started elsewhere: %s\n", agent.NoRoom, agent.Remedy)
 		}
 		return run(cmd, args, st, v)
 	}

@@ -39,54 +39,17 @@ func Name(name string) bool {
 // Value is the value of a variable as it may be shown: Sign for a secret, unless
 // it is empty, which is worth knowing; the password of a URL is taken out of it, and
 // what is masked in lines by the set of patterns that is there by name.
-func Value(name, value string) string {
-	switch {
-	case value == "":
-		return value
-	case Name(name):
-		return Sign
-	}
-	return named.Text(withoutPassword(value))
-}
-
-// Assignment is NAME=value as it may be shown. Any other text is left alone.
-func Assignment(text string) string {
-	name, value, ok := strings.Cut(text, "=")
-	if !ok {
-		return text
-	}
-	return name + "=" + Value(name, value)
-}
+func Value(name, value string) string { return Set{}.Value(name, value) }
 
 // Command is an argv as it may be shown: of --token VALUE and --token=VALUE the
 // value is taken out, of NAME=value what Value takes out, of a URL the password, of
 // -u user:VALUE the value, and of any other word what is masked in lines by the set
 // of patterns that is there by name. The argument stays as it is.
-func Command(argv []string) []string {
-	shown := slices.Clone(argv)
-	for i, word := range shown {
-		flag := strings.TrimLeft(word, "-")
-		switch name, value, assigns := strings.Cut(flag, "="); {
-		case i > 0 && isSecretFlag(argv[i-1]) && !strings.HasPrefix(word, "-"):
-			shown[i] = Sign
-		case assigns && Value(name, value) != value:
-			shown[i] = word[:len(word)-len(flag)] + Assignment(flag)
-		case i > 0 && isUserFlag(argv[i-1]) && hasPassword(word):
-			user, _, _ := strings.Cut(word, ":")
-			shown[i] = user + ":" + Sign
-		default:
-			shown[i] = named.Text(withoutPassword(word))
-		}
-	}
-	return shown
-}
+func Command(argv []string) []string { return Set{}.Command(argv) }
 
 // Line is a line of output as it may be quoted to anybody who may look: what is masked in
 // lines by the set of patterns that is there by name, and every secret.
-func (s Set) Line(line string) string { return named.Text(s.Text(line)) }
-
-// named masks by the set of patterns that is there by name.
-var named = &Lines{secrets: true}
+func (s Set) Line(line string) string { return masking(line, s.found(line)) }
 
 // hasPassword tells user:password from UID:GID, as docker(1) has it.
 func hasPassword(word string) bool {
@@ -105,23 +68,23 @@ func isSecretFlag(word string) bool {
 	return flag != word && !strings.Contains(flag, "=") && (Name(flag) || Name("_"+flag))
 }
 
-// withoutPassword is a URL without its password, and any other text as it is.
-func withoutPassword(text string) string {
+// password is where that of a URL is, if a text is one that has it.
+func password(text string) (spans []span) {
 	if !strings.Contains(text, "://") || !strings.Contains(text, "@") {
-		return text
+		return nil
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.User == nil {
-		return text
+		return nil
 	}
 	if password, has := u.User.Password(); has && password != "" {
 		begin := strings.Index(text, "://") + len("://")
 		colon := begin + strings.Index(text[begin:], ":") + 1
 		if end := strings.LastIndex(authority(text[begin:]), "@") + begin; end > colon {
-			return text[:colon] + Sign + text[end:]
+			return []span{{colon, colon, end}}
 		}
 	}
-	return text
+	return nil
 }
 
 // authority is what stands between :// and the path of a URL.
@@ -175,16 +138,70 @@ func (s Set) Values() []string { return s.values }
 
 // Command is an argv as it may be shown: what Command takes out, and every secret.
 func (s Set) Command(argv []string) []string {
-	shown := Command(argv)
-	for i, word := range shown {
-		shown[i] = s.Text(word)
+	shown := slices.Clone(argv)
+	for i, word := range argv {
+		spans := s.inWord(word)
+		switch {
+		case i == 0:
+		case isSecretFlag(argv[i-1]) && !strings.HasPrefix(word, "-"):
+			spans = []span{{0, 0, len(word)}}
+		case isUserFlag(argv[i-1]) && hasPassword(word):
+			spans = append(spans, span{0, strings.Index(word, ":") + 1, len(word)})
+		}
+		shown[i] = masking(word, spans)
 	}
 	return shown
 }
 
 // Value is the value of a variable as it may be shown: what Value takes out, and every
 // secret.
-func (s Set) Value(name, value string) string { return s.Text(Value(name, value)) }
+func (s Set) Value(name, value string) string {
+	switch {
+	case value == "":
+		return value
+	case Name(name):
+		return Sign
+	}
+	return masking(value, s.found(value))
+}
+
+// found is what is masked in a text: every secret, and beside them, for one may be a part of
+// the other, what is masked in lines by the set of patterns that is there by name and the
+// password of a URL. Each is looked for in the text as it was.
+func (s Set) found(text string) []span {
+	return append(findSecrets([]byte(text), s.spans(text)), password(text)...)
+}
+
+// inWord is found of a word of a command or an environment, which may be NAME=value.
+func (s Set) inWord(word string) []span {
+	spans := s.found(word)
+	name, value, assigns := strings.Cut(word, "=")
+	from := len(name) + 1
+	switch {
+	case !assigns || value == "":
+	case Name(strings.TrimLeft(name, "-")):
+		spans = append(spans, span{from, from, len(word)})
+	default:
+		for _, inner := range s.found(value) {
+			spans = append(spans, span{inner.at + from, inner.from + from, inner.to + from})
+		}
+	}
+	return spans
+}
+
+// masking is a text with Sign in the place of some spans.
+func masking(text string, spans []span) string {
+	if len(spans) == 0 {
+		return text
+	}
+	var b strings.Builder
+	end := 0
+	for _, s := range merged(spans) {
+		b.WriteString(text[end:s.from] + Sign)
+		end = s.to
+	}
+	return b.String() + text[end:]
+}
 
 // Map is an environment as it may be shown. The argument stays as it is.
 func (s Set) Map(environment map[string]string) map[string]string {
@@ -199,29 +216,39 @@ func (s Set) Map(environment map[string]string) map[string]string {
 func (s Set) Environ(environ []string) []string {
 	shown := slices.Clone(environ)
 	for i, entry := range shown {
-		shown[i] = s.Text(Assignment(entry))
+		shown[i] = masking(entry, s.inWord(entry))
 	}
 	return shown
 }
 
 // Text is a text as it may be shown: with Sign in the place of every secret.
-func (s Set) Text(text string) string {
+func (s Set) Text(text string) string { return masking(text, s.spans(text)) }
+
+// spans is where the secrets are in a text.
+func (s Set) spans(text string) (spans []span) {
 	for _, v := range s.values {
-		text = strings.ReplaceAll(text, v, Sign)
+		for from := 0; ; {
+			i := strings.Index(text[from:], v)
+			if i < 0 {
+				break
+			}
+			spans = append(spans, span{from + i, from + i, from + i + len(v)})
+			from += i + len(v)
+		}
 	}
 	if len(s.values) > 0 && strings.IndexFunc(text, control) >= 0 {
-		return s.across(text)
+		spans = append(spans, s.across(text)...)
 	}
-	return text
+	return spans
 }
 
 // control tells of the characters that no display shows, and that whoever shows a text may
 // take out of it.
 func control(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
 
-// across masks the secrets of a text that colours and other control characters split: who
-// takes these out would show them.
-func (s Set) across(text string) string {
+// across is where the secrets of a text are that colours and other control characters split:
+// who takes these out would show them.
+func (s Set) across(text string) (spans []span) {
 	plain, at := make([]byte, 0, len(text)), make([]int, 0, len(text))
 	for i := 0; i < len(text); {
 		if next := afterSequence(text, i); next > i {
@@ -231,7 +258,6 @@ func (s Set) across(text string) string {
 		plain, at = append(plain, text[i]), append(at, i)
 		i++
 	}
-	var spans []span
 	for _, v := range s.values {
 		for from := 0; ; {
 			i := strings.Index(string(plain[from:]), v)
@@ -243,16 +269,7 @@ func (s Set) across(text string) string {
 			spans = append(spans, span{at[i], at[i], at[from-1] + 1})
 		}
 	}
-	if len(spans) == 0 {
-		return text
-	}
-	var b strings.Builder
-	end := 0
-	for _, s := range merged(spans) {
-		b.WriteString(text[end:s.from] + Sign)
-		end = s.to
-	}
-	return b.String() + text[end:]
+	return spans
 }
 
 // afterSequence is where what follows an escape sequence (ECMA-48, CSI) or a control

@@ -134,3 +134,30 @@ func TestValuesOfASet(t *testing.T) {
 		t.Errorf("Value: %q", got)
 	}
 }
+
+// A secret is masked whole where the patterns find a part of it, and what the patterns find is
+// masked where a secret is a part of that.
+func TestSecretsAndPatternsTogether(t *testing.T) {
+	s := NewSet("correct horse battery", "password", "p@ss:w/rd?", "a b&c d")
+	for _, test := range []struct{ text, line, word string }{
+		{"password: correct horse battery", "***: ***", "***: ***"},
+		{"token=correct horse battery, x", "token=***, x", "token=***"}, // a word is one variable
+		{"--token correct horse battery", "--token ***", "--token ***"},
+		{"password=hunter22", "***=***", "***=***"},
+		{"http://u:p@ss:w/rd?@h/", "http://u:***@h/", "http://u:***@h/"},
+		{"api_key=a b&c d e", "api_key=*** e", "api_key=***"},
+		{"A=api_key: a b&c d e", "A=api_key: *** e", "A=api_key: *** e"},
+	} {
+		for door, got := range map[string][2]string{
+			"Line": {s.Line(test.text), test.line}, "Value": {s.Value("A", test.text), test.line},
+			"Command": {s.Command([]string{"x", test.text})[1], test.word}, "Environ": {s.Environ([]string{test.text})[0], test.word},
+		} {
+			if got[0] != got[1] {
+				t.Errorf("%s(%q) is %q, not %q", door, test.text, got[0], got[1])
+			}
+		}
+	}
+	if got := s.Command([]string{"x", "--password", "hunter22", "-u", "me:hunter22"}); !slices.Equal(got, []string{"x", "--***", "***", "-u", "me:***"}) {
+		t.Errorf("Command: %q", got)
+	}
+}

@@ -64,7 +64,7 @@ func (s *Sets) copy(from, to string) error {
 	if err := s.drop(to); err != nil {
 		return err
 	}
-	number, err := s.Version(from)
+	number, err := s.newest(from) // also of an empty set: its number is not given again
 	if err != nil || number == 0 {
 		return err
 	}

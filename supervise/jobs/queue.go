@@ -71,7 +71,7 @@ type party struct {
 func (l *lane) of(who Owner) *party {
 	p := l.parties[who]
 	if p == nil {
-		p = &party{}
+		p = &party{turn: l.turns} // who comes again is behind those who have waited meanwhile
 		l.parties[who] = p
 	}
 	return p

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"testing"
 
 	"rlminit/control"
@@ -105,4 +106,39 @@ func TestAHogDelaysNobody(t *testing.T) {
 			t.Errorf("%s: parties are kept that have nothing: %v", kind, q.lanes[laneOf(of("x"))].parties)
 		}
 	}
+}
+
+// Who has nothing and comes again and again keeps nobody waiting who has had a turn before.
+func TestWhoComesAgainIsBehindWhoWaits(t *testing.T) {
+	q := newQueue(func() Settings { return Settings{AtOnce: 8, PerProfile: 8, Queue: 100} })
+	q.open = true
+	of := func(profile string) *task {
+		return newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: profile})
+	}
+	var running []*task
+	turns := func() {
+		for one := q.next(); one != nil; one = q.next() {
+			running = append(running, one)
+		}
+	}
+	q.enter(of("patient"))
+	turns()
+	waits := of("patient")
+	for i := range 12 {
+		q.enter(of(fmt.Sprintf("busy-%d", i)))
+	}
+	turns()
+	q.enter(waits)
+	for range 40 {
+		over := running[0]
+		running = running[1:]
+		q.giveBack(over)
+		if over.spec.Request.Profile != "patient" {
+			q.enter(of(over.spec.Request.Profile)) // which has nothing else
+		}
+		if turns(); waits.active {
+			return
+		}
+	}
+	t.Error("it has had no turn in 40")
 }

@@ -210,7 +210,7 @@ func (r *Runner) enlist(t *task) error {
 	case r.stopping:
 		return errStopping
 	case r.queue.lane(t).full(partyOf(t)):
-		return control.Refused("%d jobs wait already, which is what the queue holds of one profile or service, or in all; wait for some, or cancel them", len(r.queue.lane(t).line)+r.queue.lane(t).coming).Retry()
+		return control.Refused("the queue is full: %d jobs wait already; wait for some, or cancel them", len(r.queue.lane(t).line)+r.queue.lane(t).coming).Retry()
 	}
 	err := r.doors.vacant(t.spec.Request.Profile)
 	if err != nil {

@@ -33,7 +33,7 @@ type task struct {
 	prep      preparing
 	run       run
 	output    written
-	logged    <-chan struct{} // closed when all that it has written is in its service's log; nil: that is not done
+	copied    *copying // what copies what it writes into its service's log; nil: nothing does
 	why       reasons
 	outcome   outcome
 	accepted  func() // told when it is recorded, or cannot be; nil: nobody is
@@ -284,17 +284,17 @@ func (r *Runner) end(t *task) {
 // record makes the result and has it recorded.
 func (r *Runner) record(t *task) {
 	t.output.begin(output.Streams{})
-	streams, state, logged := t.output.Streams, t.state, t.logged
+	streams, state, copied, within := t.output.Streams, t.state, t.copied, logWithin
+	if r.stopping {
+		within = logWithinStop
+	}
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
 		first := t.outcome.result == nil
 		if first {
 			streams.Finish()
-			if logged != nil {
-				select {
-				case <-logged:
-				case <-time.After(logWithin):
-				}
+			if copied != nil {
+				copied.await(within)
 			}
 			t.outcome.result = t.conclude(state, r.place.look())
 		}
@@ -355,8 +355,8 @@ func (t *task) publish() {
 // letGo gives back all that a job has had.
 func (t *task) letGo(r *Runner) {
 	fds := append(t.output.Close(), t.held.take()...)
-	if t.logged != nil {
-		_ = r.host.Remember(copiedKey(t.spec.ID), nil) // it only takes room
+	if t.copied != nil {
+		t.copied.forget()
 	}
 	t.prep.drop()
 	if t.run.late != nil {

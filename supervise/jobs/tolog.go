@@ -14,10 +14,15 @@ import (
 // What the run of a schedule writes is its service's log too. Whole lines are copied from the
 // job's memfds into the pipes of that log, each with the job's number before it, and a row of
 // tier 1's table has how far that has come: a successor goes on there, and may repeat what
-// was written at the moment of a kill.
+// was written at the moment of a kill. A log is closed under a copy only when its service is
+// removed; what is still in its pipes then is lost.
 
-// logWithin is how long the end of a job waits until all that it has written is in the log.
-const logWithin = 10 * time.Second
+// logWithin is how long the end of a job waits until all that it has written is in the log,
+// and logWithinStop is that while the container stops.
+const (
+	logWithin     = 10 * time.Second
+	logWithinStop = time.Second
+)
 
 func copiedKey(job string) string { return "joblog/" + job }
 
@@ -25,7 +30,11 @@ func copiedKey(job string) string { return "joblog/" + job }
 type copying struct {
 	runner *Runner
 	job    string
-	of     string // the service
+	of     string        // the service
+	over   chan struct{} // closed when nothing is copied any more
+
+	row       sync.Mutex // of tier 1's table, which nobody waits for while something is written
+	forgotten bool       // the job is: there is no row of it any more
 
 	mu   sync.Mutex
 	at   [2]int64
@@ -35,15 +44,15 @@ type copying struct {
 
 // toLog copies what the run of a schedule writes into the log of its service.
 func (r *Runner) toLog(t *task) {
-	if t.spec.Kind != kindSchedule || !t.output.There() || t.logged != nil {
+	if t.spec.Kind != kindSchedule || !t.output.There() || t.copied != nil {
 		return
 	}
-	logged, streams := make(chan struct{}), t.output.Streams
-	t.logged = logged
-	c := &copying{runner: r, job: t.spec.ID, of: serviceOf(t.spec.Schedule)}
+	streams := t.output.Streams
+	c := &copying{runner: r, job: t.spec.ID, of: serviceOf(t.spec.Schedule), over: make(chan struct{})}
+	t.copied = c
 	_ = json.Unmarshal(r.host.Recall(copiedKey(c.job)), &c.at) // nothing: from the beginning
 	go func() {
-		defer close(logged)
+		defer close(c.over)
 		var both sync.WaitGroup
 		for i, s := range streams {
 			both.Go(func() {
@@ -68,25 +77,63 @@ func (c *copying) write(stream int, lines []byte, next int64) error {
 	for again := false; ; again = true {
 		err := c.open()
 		if err == nil {
-			err = writeWhole(c.fds[stream], marked)
+			n := 0
+			n, err = writeWhole(c.fds[stream], marked)
+			marked = marked[n:]
 		}
 		if err == nil {
 			break
 		}
 		c.drop()
-		if again || !errors.Is(err, unix.EPIPE) { // a log that was closed, for its service rests, is opened again
+		if again || !errors.Is(err, unix.EPIPE) { // a log that was closed, with its service, is opened again if that is there again
 			return err
 		}
 	}
 	c.at[stream] = next
+	return c.remember()
+}
+
+// remember has tier 1's table say how far the copy is, as long as the job is known.
+func (c *copying) remember() error {
+	c.row.Lock()
+	defer c.row.Unlock()
+	if c.forgotten {
+		return nil
+	}
 	row, _ := json.Marshal(c.at) // of numbers
 	return c.runner.host.Remember(copiedKey(c.job), row)
 }
 
-func (c *copying) open() (err error) {
-	if c.done == nil {
-		c.fds, c.done, err = c.runner.host.LogOf(c.of)
+// forget takes the row away for good. What is still being written goes on, in the pipes that
+// there are: of a service that comes later under the name it is no log.
+func (c *copying) forget() {
+	c.row.Lock()
+	defer c.row.Unlock()
+	c.forgotten = true
+	_ = c.runner.host.Remember(copiedKey(c.job), nil) // it only takes room
+}
+
+// await waits until all is copied, for at most a time.
+func (c *copying) await(within time.Duration) {
+	select {
+	case <-c.over:
+	case <-time.After(within):
 	}
+}
+
+var errForgotten = errors.New("the log took too long, and the job is over")
+
+func (c *copying) open() (err error) {
+	if c.done != nil {
+		return nil
+	}
+	c.row.Lock()
+	forgotten := c.forgotten
+	c.row.Unlock()
+	if forgotten {
+		return errForgotten
+	}
+	c.fds, c.done, err = c.runner.host.LogOf(c.of)
 	return err
 }
 
@@ -107,10 +154,11 @@ func (c *copying) release() {
 // writers' lines come between pieces alone.
 const pipeBuf = 4096
 
-// writeWhole writes lines into a pipe, as many as fit at a time.
-func writeWhole(fd int, lines []byte) error {
-	for len(lines) > 0 {
-		piece := lines[:min(len(lines), pipeBuf)]
+// writeWhole writes lines into a pipe, as many as fit at a time, and returns how much of them
+// is in it.
+func writeWhole(fd int, lines []byte) (written int, err error) {
+	for written < len(lines) {
+		piece := lines[written:min(len(lines), written+pipeBuf)]
 		if whole := bytes.LastIndexByte(piece, '\n') + 1; whole > 0 {
 			piece = piece[:whole]
 		}
@@ -119,9 +167,9 @@ func writeWhole(fd int, lines []byte) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return written, err
 		}
-		lines = lines[n:]
+		written += n
 	}
-	return nil
+	return written, nil
 }

@@ -40,6 +40,7 @@ type serviceLog interface {
 // output is what a unit writes, and has written.
 type output struct {
 	slot    serviceLog    // nil: it is not open
+	copies  int           // who write into it besides, and have not given its pipes back: it stays open for them
 	before  logs.Stats    // what was counted before it was opened last
 	lines   []string      // the end of its log, of a failed service
 	unsent  func() uint64 // lines that were not sent on; nil: it is sent nowhere
@@ -142,13 +143,13 @@ func (l *logging) closeLog(u *unit) (closed <-chan struct{}) {
 // has no file, as long as few others do.
 func (l *logging) rest(u *unit) {
 	slot := u.output.slot
-	if slot == nil {
+	if slot == nil || u.output.copies > 0 { // the last of these asks again
 		return
 	}
 	slot.AwaitWritten(func(written bool) {
 		l.loop.do(func() {
 			switch {
-			case u.output.slot != slot || !u.rests():
+			case u.output.slot != slot || u.output.copies > 0 || !u.rests():
 			case written:
 				l.closeLog(u)
 			case !l.logConfig(u).File:
@@ -161,7 +162,7 @@ func (l *logging) rest(u *unit) {
 // keep leaves the log of u, which rests, open, and closes the one that has been kept for
 // longest where these take too many descriptors.
 func (l *logging) keep(u *unit) {
-	l.kept = append(slices.DeleteFunc(l.kept, func(k *unit) bool { return k == u || k.output.slot == nil || !k.rests() }), u)
+	l.kept = append(slices.DeleteFunc(l.kept, func(k *unit) bool { return k == u || k.output.slot == nil || k.output.copies > 0 || !k.rests() }), u)
 	if len(l.kept) > process.MostAtRest() {
 		l.closeLog(l.kept[0])
 		l.kept = l.kept[1:]
@@ -198,12 +199,13 @@ type Logged struct {
 // done gives them back.
 func (l *Loop) Pipes(service string) (pipes [2]int, done func(), err error) {
 	pipes = [2]int{-1, -1}
+	var u *unit
 	l.ask(func() {
-		u := l.fleet.units[service]
-		if u == nil {
+		if u = l.fleet.units[service]; u == nil {
 			err = control.NewProblem(control.KindNoSuchName, "there is no service "+service+" any more")
 			return
 		}
+		u.output.copies++
 		if err = l.logging.openLog(u, l.tier1.Hold); err != nil {
 			return
 		}
@@ -216,7 +218,10 @@ func (l *Loop) Pipes(service string) (pipes [2]int, done func(), err error) {
 	done = func() {
 		wire.CloseAll(slices.DeleteFunc(pipes[:], func(fd int) bool { return fd < 0 }))
 		l.do(func() {
-			if u := l.fleet.units[service]; u != nil && u.rests() {
+			if u == nil {
+				return
+			}
+			if u.output.copies--; u.rests() {
 				l.logging.rest(u)
 			}
 		})

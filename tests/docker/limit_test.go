@@ -432,7 +432,7 @@ func TestJobsLeaveDescriptors(t *testing.T) {
 	})
 	awaitAnswer(b)
 	out := b.Shell(box.Root, "i=0; while [ $i -lt 300 ] && rlminit run --detach -- sleep 600 2>&1; do i=$((i+1)); done; echo after $i")
-	if !strings.Contains(out, "32 jobs wait already, which is what the queue holds") {
+	if !strings.Contains(out, "the queue is full: 32 jobs wait already") {
 		t.Fatalf("no job was refused: %s", box.Tail(out))
 	}
 	b.Must("profile", "create", "alice")

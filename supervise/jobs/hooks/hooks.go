@@ -410,10 +410,15 @@ func concerns(hook *config.Hook, e event) bool {
 // others.
 const perMinute = 60
 
-// bounds counts, by hook and service, what was run in the minute that runs.
+// perMinuteInAll is how often one hook is run for all services: each that it makes itself has a
+// count of its own.
+const perMinuteInAll = 600
+
+// bounds counts, by hook and service, and by hook alone, what was run in the minute that runs.
 type bounds struct {
 	minute  time.Time
 	count   map[told]int
+	inAll   map[string]int
 	dropped int
 }
 
@@ -424,16 +429,18 @@ type told struct{ hook, about string }
 func (b *bounds) allow(hook, about string, now time.Time) bool {
 	if m := now.Truncate(time.Minute); !m.Equal(b.minute) {
 		if b.dropped > 0 {
-			slog.Warn("hooks were left out: one is run at most 60 times a minute for each service", "count", b.dropped)
+			slog.Warn("hooks were left out: one is run at most 60 times a minute for each service, and 600 times for all", "count", b.dropped)
 		}
-		*b = bounds{minute: m, count: map[told]int{}}
+		*b = bounds{minute: m, count: map[told]int{}, inAll: map[string]int{}}
 	}
 	of := told{hook, about}
-	if b.count[of]++; b.count[of] > perMinute {
+	if b.count[of] >= perMinute || b.inAll[hook] >= perMinuteInAll {
 		if b.dropped++; b.dropped == 1 {
-			slog.Warn("a hook is run at most 60 times a minute for each service; what is more is left out", "hook", hook, "service", about)
+			slog.Warn("a hook is run at most 60 times a minute for each service, and 600 times for all; what is more is left out", "hook", hook, "service", about)
 		}
 		return false
 	}
+	b.count[of]++
+	b.inAll[hook]++
 	return true
 }

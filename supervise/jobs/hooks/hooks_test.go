@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -50,5 +51,20 @@ func TestAMinuteIsCountedByService(t *testing.T) {
 	}
 	if !b.allow("mail", "gateway-hog", now.Add(time.Minute)) {
 		t.Error("the next minute does not count anew")
+	}
+}
+
+// A hook that makes what triggers it, under new names each time, has an end too, and another
+// hook is told as before.
+func TestAMinuteOfAHookHasAnEnd(t *testing.T) {
+	var b bounds
+	now := time.Unix(1e9, 0)
+	for i := range 2 * perMinuteInAll {
+		if allowed := b.allow("make", fmt.Sprintf("gateway-new-%d", i), now); allowed != (i < perMinuteInAll) {
+			t.Fatalf("event %d: %v", i, allowed)
+		}
+	}
+	if b.allow("make", "", now) || !b.allow("mail", "gateway-new-1", now) || !b.allow("make", "", now.Add(time.Minute)) {
+		t.Error("the bound is not that of the hook and its minute")
 	}
 }
