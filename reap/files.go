@@ -109,7 +109,8 @@ func (o *commands) configuration(c *sys.Command, m *wire.Spawn, fds []int) *refu
 
 // directories fills in the process that makes the supervisor's directories on the volume
 // again, or takes what is root's in profiles for the services' user, one at a time: root with
-// the rights that takes. Where they are, and whose, is in the sealed configuration and
+// the rights that takes; where owners cannot be changed, the first makes them as the
+// supervisor. Where they are, and whose, is in the sealed configuration and
 // policy. Of the message only the descriptor is used, and the name of a profile.
 func (o *commands) directories(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	if o.policy.Supervisor.UID == o.policy.User.UID || !o.plain(m, 1) {
@@ -119,14 +120,17 @@ func (o *commands) directories(c *sys.Command, m *wire.Spawn, fds []int) *refusa
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "the directories are being made"}
 	}
 	c.NoNewPrivs, c.SetCaps = true, true
-	c.Caps = (1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER) & o.place.capabilities
+	rights := uint64(1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER)
 	argv := []string{"rlminit", "directories"}
-	if m.Name == wire.OwnProgram {
+	if m.Name == wire.DirectoriesProgram {
+		rights |= 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
+	} else {
 		if len(m.Argv) != 1 {
 			return &refusal{wire.StepPolicy, unix.EPERM, "whose files are to be taken is not said"}
 		}
 		argv = append(argv, m.Argv[0])
 	}
+	c.Caps = rights & o.place.capabilities
 	return o.root(c, []int{fds[0], 2, o.bundle, o.sealed}, []int32{1, 2, wire.PreparedBundleFD, wire.PreparedPolicyFD}, argv, o.environ)
 }
 
