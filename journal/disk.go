@@ -23,6 +23,8 @@ type disk interface {
 	// rename gives a file a name that must not exist, and makes that durable.
 	rename(from, to string) error
 	remove(name string) error
+	// named tells whether a name is that of the file: somebody may have removed it.
+	named(name string, f file) bool
 	// sync makes the names durable.
 	sync() error
 }
@@ -35,8 +37,6 @@ type file interface {
 	size() (int64, error)
 	truncate(size int64) error
 	sync() error
-	// named tells whether the file has a name: somebody may have removed it.
-	named() bool
 	// allocate has the file system set blocks aside up to end, without making
 	// the file longer: fallocate(2), FALLOC_FL_KEEP_SIZE.
 	allocate(from, end int64) error
@@ -105,6 +105,20 @@ func (d directory) rename(from, to string) error { return d.dir.RenameNew(d.at(f
 func (d directory) remove(name string) error     { return d.dir.RemoveAll(d.at(name)) }
 func (d directory) sync() error                  { return d.dir.SyncDir(d.rel) }
 
+// named is true where it cannot be told. The number of names that a file has says less: it
+// may be 0 on a network, and 1 of a file whose directory was moved away.
+func (d directory) named(name string, f file) bool {
+	named, err := d.dir.Lstat(d.at(name))
+	var open unix.Stat_t
+	switch {
+	case err != nil:
+		return !notThere(err) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.EACCES)
+	case unix.Fstat(int(f.(segmentFile).Fd()), &open) != nil:
+		return true
+	}
+	return named.Dev == open.Dev && named.Ino == open.Ino
+}
+
 // errAnothers is a file that a user wrote who is neither we nor root.
 var errAnothers = errors.New("it is another user's")
 
@@ -135,11 +149,6 @@ func (f segmentFile) size() (int64, error) {
 }
 
 func (f segmentFile) truncate(size int64) error { return f.Truncate(size) }
-
-func (f segmentFile) named() bool {
-	var st unix.Stat_t
-	return unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink > 0
-}
 
 // sync needs the content and the size, and no times.
 func (f segmentFile) sync() error {

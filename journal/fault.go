@@ -46,6 +46,8 @@ func (d faulty) remove(name string) error {
 	return d.disk.remove(name)
 }
 
+func (d faulty) named(name string, f file) bool { return d.disk.named(name, f.(faultyFile).file) }
+
 func (d faulty) sync() error {
 	if err := d.fault("sync"); err != nil {
 		return err

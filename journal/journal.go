@@ -92,17 +92,18 @@ func Open(home *durable.Dir, o Options) (*Journal, error) {
 			j.writer.say(err.Error())
 		}
 	}
-	j.writer.restore = func() {
+	j.writer.restore = func() error {
 		if o.Gone != nil {
 			o.Gone()
 		}
-		err := home.MkdirAll(Home, 0o700)
-		if err == nil {
-			err = writeFormat(home, j.writer.volume)
+		if err := home.MkdirAll(Home, 0o700); err != nil {
+			return err
 		}
-		if err != nil {
-			j.writer.say(err.Error())
+		// Somebody else may have made it; once it is ours nobody can exchange it.
+		if err := trusted(home); err != nil {
+			return err
 		}
+		return writeFormat(home, j.writer.volume)
 	}
 	go j.write()
 	return j, nil

@@ -241,7 +241,7 @@ func (f *modelFile) sync() error {
 	return nil
 }
 
-func (f *modelFile) named() bool { return true }
+func (m *model) named(string, file) bool { return true }
 
 func (f *modelFile) allocate(from, end int64) error {
 	f.m.mu.Lock()

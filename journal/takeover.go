@@ -161,6 +161,7 @@ func (w *writer) goOn(s segment, found scanned) error {
 		return nil
 	}
 	w.open.file, w.open.name, w.open.number, w.prev, w.prevSeq, w.open.pos = f, s.name, s.number, s.number, w.seq, found.good
+	w.open.traced = w.disk.named(s.name, f)
 	w.journal.shown(w.open.name, w.open.pos)
 	return nil
 }

@@ -49,9 +49,12 @@ type writer struct {
 	noAllocate bool
 
 	// restore makes the directory again that somebody has removed, with its format file.
-	// What cannot be made fails the segment that is begun there. gone: it is to be made.
-	restore func()
+	// gone: it is to be made, and a segment begun there. Where that fails, why is what it
+	// is until it is tried again.
+	restore func() error
 	gone    bool
+	why     error
+	again   time.Time
 
 	aside []takenAside // what is to be kept aside once there is a segment of ours
 	said  string       // the failure of a begin that was said last
@@ -66,6 +69,7 @@ type openSegment struct {
 	pos       int64
 	snapshot  int64 // the size of its first record
 	allocated int64 // up to where the file system has set blocks aside
+	traced    bool  // its name was seen to lead to it, which not every file system shows
 }
 
 // end gives back what was allocated in advance.
@@ -222,14 +226,14 @@ func (w *writer) applied(lines []byte) {
 
 // ready sees to it that there is a segment with room for so many bytes.
 func (w *writer) ready(size int64) error {
-	if w.open.file != nil && !w.open.file.named() {
+	if w.open.file != nil && w.open.traced && !w.disk.named(w.open.name, w.open.file) {
 		// No boot would find what is written there.
 		w.say("somebody has removed the journal's " + w.open.name + ": what counts is written anew, and older records are lost")
 		w.open.leave()
-		w.gone, w.prev, w.prevSeq = true, 0, 0
+		w.gone, w.why, w.prev, w.prevSeq = true, nil, 0, 0
 	}
-	if w.gone && w.restore != nil {
-		w.restore()
+	if w.gone {
+		return w.anew()
 	}
 	full := w.open.pos+size > w.limit && w.open.pos > 2*w.open.snapshot
 	if w.open.file != nil && !full {
@@ -240,6 +244,35 @@ func (w *writer) ready(size int64) error {
 		return nil // no room for another one: this one goes on
 	}
 	return err
+}
+
+// againWithin is when it is tried again to make the directory.
+const againWithin = 5 * time.Second
+
+// anew begins a segment in a directory that somebody has removed.
+func (w *writer) anew() error {
+	if w.why != nil && w.now().Before(w.again) {
+		return w.why
+	}
+	var err error
+	if w.restore != nil {
+		if err = w.restore(); err != nil {
+			w.sayOnce("cannot make the journal again: " + err.Error())
+		}
+	}
+	if err == nil {
+		err = w.begin()
+	}
+	w.why, w.again = err, w.now().Add(againWithin)
+	return err
+}
+
+// sayOnce says why no segment can be begun, unless that was said last.
+func (w *writer) sayOnce(text string) {
+	if text != w.said {
+		w.said = text
+		w.say(text)
+	}
 }
 
 // put writes lines at the end of the segment. Where that fails the segment ends
@@ -347,10 +380,7 @@ func (w *writer) begin() error {
 		err = w.tryBegin() // the oldest was to go anyway
 	}
 	if err != nil {
-		if text := err.Error(); text != w.said {
-			w.said = text
-			w.say("cannot begin a segment of the journal: " + text)
-		}
+		w.sayOnce("cannot begin a segment of the journal: " + err.Error())
 		return err
 	}
 	w.said, w.gone = "", false
@@ -396,7 +426,7 @@ func (w *writer) tryBegin() error {
 	}
 	w.open.end()
 	size := int64(len(line))
-	w.open = openSegment{file: f, name: name, number: number, pos: size, snapshot: size}
+	w.open = openSegment{file: f, name: name, number: number, pos: size, snapshot: size, traced: w.disk.named(name, f)}
 	w.prev, w.needed = number, number
 	w.seq++
 	w.prevSeq = w.seq

@@ -16,6 +16,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/durable"
+	"rlminit/service"
 	"rlminit/wire"
 )
 
@@ -51,48 +52,88 @@ func HandOver(program string, directory int, services wire.Identity, own uint32)
 
 // TakeRoots has what is root's in the directory of a profile, or (a name of "") below the
 // directory of all of them, be the services' user's, those directories themselves too. What
-// is another user's is left alone, with all below.
+// is another user's is left alone, with all below, and so is what is no profile's or is
+// mounted there. The error is the first one, with how many more there are.
 func TakeRoots(home, profile string, user wire.Identity) (did durable.Handed, err error) {
+	if why := service.CheckProfileForm(profile); profile != "" && why != "" {
+		return did, errors.New(why)
+	}
 	volume, err := durable.Open(home)
 	if err != nil {
 		return did, err
 	}
 	defer volume.Close()
-	take := func(rel string, alone bool) error {
-		there, err := volume.Lstat(rel)
-		if err != nil || there.Type != fs.ModeDir || there.UID != 0 && (alone || there.UID != user.UID) {
-			return err
-		}
-		some, err := volume.Take(rel, durable.Ownership{UID: user.UID, GID: user.GID, Alone: alone, Keep: func(uid uint32) bool { return uid != 0 && uid != user.UID }})
-		did.Changed += some.Changed
-		did.Left = append(did.Left, some.Left...)
-		return err
-	}
-	if profile == "" {
-		if err := take(config.ProfilesDir, true); err != nil {
-			return did, err
-		}
-		entries, err := volume.ReadDirOf(config.ProfilesDir, mostProfiles, func(e durable.Entry) bool { return e.Name[0] != '.' })
-		for _, e := range entries {
-			err = errors.Join(err, take(config.ProfilesDir+"/"+e.Name, false))
-		}
+	if _, err := takeRoots(volume, config.ProfilesDir, user, true); err != nil {
 		return did, err
 	}
-	if strings.Contains(profile, "/") || profile[0] == '.' {
-		return did, fmt.Errorf("%q is no profile", profile)
+	dir, err := volume.OpenDir(config.ProfilesDir)
+	if err != nil {
+		return did, err
 	}
-	err = take(config.ProfilesDir, true)
-	return did, errors.Join(err, take(config.ProfilesDir+"/"+profile, false))
+	defer dir.Close()
+	names := []string{profile}
+	if profile == "" {
+		entries, err := dir.ReadDirOf(".", mostProfiles, func(e durable.Entry) bool { return service.CheckProfileForm(e.Name) == "" })
+		if err != nil {
+			return did, err
+		}
+		names = names[:0]
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+	}
+	more := 0
+	for _, name := range names {
+		some, failed := takeRoots(dir, name, user, false)
+		did.Changed += some.Changed
+		if did.Left = append(did.Left, some.Left...); len(did.Left) > mostLeft {
+			did.Left = did.Left[:mostLeft]
+		}
+		switch {
+		case failed == nil:
+		case err == nil:
+			err = failed
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		err = fmt.Errorf("%w; and so in %d more", err, more)
+	}
+	return did, err
 }
 
-// longestName is how much is answered of the path of a file that was left alone, in bytes.
-const longestName = 300
+// mostLeft is how many files with several names are named, of one profile or of all.
+const mostLeft = 8
+
+// takeRoots takes what is root's in one directory, or that alone, for the services' user.
+func takeRoots(in *durable.Dir, rel string, user wire.Identity, alone bool) (durable.Handed, error) {
+	there, err := in.Lstat(rel)
+	if err != nil || there.Type != fs.ModeDir || there.UID != 0 && (alone || there.UID != user.UID) {
+		return durable.Handed{}, err
+	}
+	return in.Take(rel, durable.Ownership{
+		UID: user.UID, GID: user.GID, Alone: alone, Within: !alone,
+		Keep: func(uid uint32) bool { return uid != 0 && uid != user.UID },
+	})
+}
+
+// Bounds of an answer, in bytes: of the path of a file that was left alone, and of all, for
+// which a pipe is read once. Further files are not named.
+const (
+	longestName   = 300
+	longestAnswer = 4000
+)
 
 // Answer is what the process that hands over answers when it has come to its end.
 func Answer(did durable.Handed) string {
 	answer := wire.Done + "\n" + strconv.Itoa(did.Changed)
 	for _, path := range did.Left {
-		answer += "\n" + strconv.QuoteToASCII(path[:min(len(path), longestName)])
+		line := "\n" + strconv.QuoteToASCII(path[:min(len(path), longestName)])
+		if len(answer)+len(line) > longestAnswer {
+			break
+		}
+		answer += line
 	}
 	return answer
 }

@@ -209,17 +209,41 @@ func givable(home int, user, to wire.Identity, dir func(at int, name string, uid
 	return is.Gid != user.GID || is.Mode&unix.S_ISGID == 0, err
 }
 
-// giveTo makes a directory and gives it away, which takes CAP_CHOWN.
+// giveTo makes a directory and gives it away, which takes CAP_CHOWN. Where that fails
+// nothing is left of it: as root's it would be in the way of whose it is to be.
 func giveTo(at int, name string, uid, gid, mode uint32) error {
 	fd, err := makePrivate(at, name)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Fchmod(fd, mode); err != nil {
-		return err
+	if !isNew(fd) {
+		return unix.EPERM
 	}
-	return unix.Fchown(fd, int(uid), int(gid))
+	err = unix.Fchmod(fd, mode)
+	if err == nil {
+		err = unix.Fchown(fd, int(uid), int(gid))
+	}
+	if err != nil {
+		_ = unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
+	}
+	return err
+}
+
+// isNew tells whether an open directory is ours and empty. Whoever owns the directory
+// around it may have put another one of root's in the place of what we have made.
+func isNew(fd int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() {
+		return false
+	}
+	entries := make([]byte, 4096)
+	n, err := unix.ReadDirent(fd, entries)
+	if err != nil {
+		return false
+	}
+	_, found, _ := unix.ParseDirent(entries[:n], 1, nil)
+	return found == 0
 }
 
 // makeAs makes a directory as its owner, which takes CAP_DAC_OVERRIDE where that may
@@ -342,10 +366,12 @@ func Directories(home string, user, supervisor wire.Identity) (made []string, er
 		if errors.Is(err, unix.EPERM) {
 			err = makeAs(fd, dir, supervisor.UID, gid, mode)
 		}
-		if err != nil && !errors.Is(err, unix.EEXIST) {
+		switch {
+		case err == nil:
+			made = append(made, dir)
+		case !errors.Is(err, unix.EEXIST):
 			return made, fmt.Errorf("cannot make %s again: %w", filepath.Join(home, dir), err)
 		}
-		made = append(made, dir)
 	}
 	return made, nil
 }

@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/journal"
 	"rlminit/wire"
 )
@@ -295,4 +297,100 @@ func TestAccount(t *testing.T) {
 		})
 	}
 	account("/nonexistent/passwd", "/nonexistent/group", supervisor)
+}
+
+// withoutChown calls f in a thread that may not change owners.
+func withoutChown(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and it ends with the thread
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		err := unix.Capget(&header, &data[0])
+		data[0].Effective &^= 1 << unix.CAP_CHOWN
+		if err = errors.Join(err, unix.Capset(&header, &data[0])); err == nil {
+			f()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Directories makes what is missing again, as the supervisor's, also where owners cannot be
+// changed; and says what it has made.
+func TestDirectories(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give directories away")
+	}
+	home := earlier(t)
+	volume, err := durable.Open(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer volume.Close()
+	if failed := separate(volume, services, supervisor); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	want := func() (lines []string) {
+		for _, line := range strings.Split(owners(t, home), "\n") {
+			if name, _, _ := strings.Cut(line, " "); name == logsDir || name == privateDir {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	before := want()
+	again := func(all ...string) {
+		t.Helper()
+		for _, dir := range all {
+			if err := os.RemoveAll(filepath.Join(home, dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made, err := Directories(home, services, supervisor)
+		if err != nil || !slices.Equal(made, all) || !slices.Equal(want(), before) {
+			t.Errorf("made %q, %v: %q, was %q", made, err, want(), before)
+		}
+	}
+	again()
+	again(logsDir)
+	again(privateDir, logsDir)
+	withoutChown(t, func() { again(privateDir, logsDir) })
+
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	withoutChown(t, func() {
+		err = giveTo(fd, "rest", supervisor.UID, supervisor.GID, privateMode)
+	})
+	if _, left := os.Lstat(filepath.Join(dir, "rest")); !errors.Is(err, unix.EPERM) || !errors.Is(left, fs.ErrNotExist) {
+		t.Errorf("one that could not be given away: %v, %v", err, left)
+	}
+	look := func() bool {
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		return isNew(fd)
+	}
+	if !look() {
+		t.Error("an empty directory of ours is not new")
+	}
+	write(t, filepath.Join(dir, "file"), "", 0o600)
+	if look() {
+		t.Error("one with a file is new")
+	}
+	if err := errors.Join(os.Remove(filepath.Join(dir, "file")), os.Chown(dir, 1500, 1500)); err != nil {
+		t.Fatal(err)
+	}
+	if look() {
+		t.Error("somebody else's is new")
+	}
 }

@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,12 @@ const (
 	mostOwners = 8 // that change owners
 )
 
+// plain tells whether a request for a process of rlminit's own brings nothing but the
+// descriptors that this one gets: checkShape has one for each target, and those of extra.
+func (o *commands) plain(m *wire.Spawn, targets ...int32) bool {
+	return o.place.root && m.Tag == 0 && !m.Terminal && extra(m) == 0 && slices.Equal(m.Targets, targets)
+}
+
 // files fills in the process that touches the files of the services' user and of
 // profiles' users, in the place of a supervisor that has a uid of its own. It
 // begins as root, with no right but to change its ids, and that is what it does
@@ -34,8 +41,7 @@ const (
 // message only the descriptor is used.
 func (o *commands) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	supervisor, user, of := &o.policy.Supervisor, &o.policy.User, &o.policy.Profiles
-	if !o.place.root || user.UID == supervisor.UID || m.UID != 0 || m.Tag != 0 || m.Terminal ||
-		len(fds) != 1 || len(m.Targets) != 1 || m.Targets[0] != wire.FilesFD {
+	if user.UID == supervisor.UID || m.UID != 0 || !o.plain(m, wire.FilesFD) {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the supervisor has no process for the services' files"}
 	}
 	if o.children.count(m.Name) >= mostFiles {
@@ -66,8 +72,7 @@ func (o *commands) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	if _, no := o.whose(m); no != nil {
 		return no
 	}
-	if !o.place.root || m.UID == 0 && m.Name == wire.TakeProgram || m.UID != 0 && remove || m.Tag != 0 || m.Terminal || len(fds) != 2 || len(m.Targets) != 2 ||
-		m.Targets[0] != wire.GivenFD || m.Targets[1] != wire.AnswerFD {
+	if m.UID == 0 && m.Name == wire.TakeProgram || m.UID != 0 && remove || !o.plain(m, wire.GivenFD, wire.AnswerFD) {
 		return &refusal{wire.StepPolicy, unix.EPERM, "there is nothing to be given"}
 	}
 	if o.children.count(m.Name) >= mostOwners {
@@ -85,54 +90,56 @@ func (o *commands) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 // ourselves fills in a process of rlminit's own, as root with some rights.
 func (o *commands) ourselves(c *sys.Command, m *wire.Spawn, fds []int, argv []string, rights uint64) *refusal {
 	c.Caps = rights
-	return o.root(c, append([]int{2}, fds...), append([]int32{2}, m.Targets...), argv)
+	return o.root(c, append([]int{2}, fds...), append([]int32{2}, m.Targets...), argv, nil)
 }
 
 // configuration fills in the process that puts an approved configuration in place,
 // one at a time. It is root, without any capability, for the files are root's. Of
 // the message only the digest and the descriptor are used.
 func (o *commands) configuration(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
-	if !o.place.root || m.Tag != 0 || m.Terminal || len(m.Argv) != 1 || !isDigest(m.Argv[0]) || len(fds) != 1 || m.Targets[0] != 1 {
+	if !o.plain(m, 1) || len(m.Argv) != 1 || !isDigest(m.Argv[0]) {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the supervisor may put no configuration in place here"}
 	}
 	if o.children.count(m.Name) > 0 {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "another configuration is being put in place"}
 	}
 	c.SetCaps, c.NoNewPrivs = true, true
-	return o.root(c, []int{fds[0], 2, o.bundle}, []int32{1, 2, wire.PreparedBundleFD}, []string{"rlminit", "place", m.Argv[0]})
+	return o.root(c, []int{fds[0], 2, o.bundle}, []int32{1, 2, wire.PreparedBundleFD}, []string{"rlminit", "place", m.Argv[0]}, nil)
 }
 
 // directories fills in the process that makes the supervisor's directories on the volume
 // again, or takes what is root's in profiles for the services' user, one at a time: root with
-// the rights that takes. Where they are, and whose, is in the sealed configuration and
+// the rights that takes; where owners cannot be changed, the first makes them as the
+// supervisor. Where they are, and whose, is in the sealed configuration and
 // policy. Of the message only the descriptor is used, and the name of a profile.
 func (o *commands) directories(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
-	if !o.place.root || o.policy.Supervisor.UID == o.policy.User.UID || m.Tag != 0 || m.Terminal || len(fds) != 1 || m.Targets[0] != 1 {
+	if o.policy.Supervisor.UID == o.policy.User.UID || !o.plain(m, 1) {
 		return &refusal{wire.StepPolicy, unix.EPERM, "there are no directories to be made here"}
 	}
 	if o.children.count(m.Name) > 0 {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "the directories are being made"}
 	}
 	c.NoNewPrivs, c.SetCaps = true, true
-	c.Caps = (1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER) & o.place.capabilities
+	rights := uint64(1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER)
 	argv := []string{"rlminit", "directories"}
-	if m.Name == wire.OwnProgram {
+	if m.Name == wire.DirectoriesProgram {
+		rights |= 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
+	} else {
 		if len(m.Argv) != 1 {
 			return &refusal{wire.StepPolicy, unix.EPERM, "whose files are to be taken is not said"}
 		}
 		argv = append(argv, m.Argv[0])
 	}
-	no := o.root(c, []int{fds[0], 2, o.bundle, o.sealed}, []int32{1, 2, wire.PreparedBundleFD, wire.PreparedPolicyFD}, argv)
-	c.Program(o.paths, argv, o.environ)
-	return no
+	c.Caps = rights & o.place.capabilities
+	return o.root(c, []int{fds[0], 2, o.bundle, o.sealed}, []int32{1, 2, wire.PreparedBundleFD, wire.PreparedPolicyFD}, argv, o.environ)
 }
 
 // root fills in what processes of rlminit's own that are root have in common.
-func (o *commands) root(c *sys.Command, fds []int, targets []int32, argv []string) *refusal {
+func (o *commands) root(c *sys.Command, fds []int, targets []int32, argv, env []string) *refusal {
 	c.SetBounds = o.place.setBounds
 	c.SetUmask, c.Umask = true, 0o022
 	o.descriptors(c, fds, targets)
-	c.Program(o.paths, argv, nil)
+	c.Program(o.paths, argv, env)
 	return setLimits(c, nil, true)
 }
 

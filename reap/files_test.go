@@ -158,6 +158,7 @@ func TestDirectoriesProcess(t *testing.T) {
 			"a tag":              func(m *wire.Spawn) { m.Tag = lowTag },
 			"another descriptor": func(m *wire.Spawn) { m.Targets = []int32{4} },
 			"the terminal":       func(m *wire.Spawn) { m.Terminal = true },
+			"a notify socket":    func(m *wire.Spawn) { m.Targets, m.Notify = nil, true },
 		} {
 			id, _ := l.spawn(t, func(m *wire.Spawn) { asked(m); change(m) })
 			if failed := l.refused(t, id); failed.Step != wire.StepPolicy {

@@ -128,6 +128,50 @@ func (b *box) nextIsWell(t *testing.T) {
 	}
 }
 
+// Whoever asks for a process of rlminit's own with a descriptor that is for something else
+// is refused, and PID 1 keeps none of what came.
+func TestOwnProcessesWithOtherDescriptors(t *testing.T) {
+	b := startBox(t, withPolicy(func(p *wire.Policy) {
+		p.Supervisor = wire.Identity{UID: 4720, GID: 4720}
+		p.Profiles = wire.Profiles{Low: 5000, High: 5001}
+	}))
+	l := b.link
+	count := func() int {
+		b.answersSoon(t, "it")
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(open)
+	}
+	before := count()
+	for _, name := range []string{
+		wire.FilesProgram, wire.ConfigurationProgram, wire.DirectoriesProgram, wire.OwnProgram,
+		wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram,
+	} {
+		for what, instead := range map[string]func(*wire.Spawn){
+			"credentials":     func(m *wire.Spawn) { m.Credentials = true },
+			"a notify socket": func(m *wire.Spawn) { m.Notify = true },
+			"a ruleset":       func(m *wire.Spawn) { m.Ruleset = true },
+		} {
+			id, _ := l.spawn(t, func(m *wire.Spawn) {
+				m.Name, m.Privileged, m.Tag, m.Targets, m.Argv = name, true, 0, nil, []string{strings.Repeat("0", 64)}
+				instead(m)
+			})
+			if failed := l.refused(t, id); failed.Step != wire.StepPolicy {
+				t.Errorf("%s with %s: %+v", name, what, failed)
+			}
+		}
+	}
+	if out := b.stderr.String(); strings.Contains(out, "internal error") {
+		t.Error(out)
+	}
+	if after := count(); after > before {
+		t.Errorf("PID 1 had %d descriptors, and has %d", before, after)
+	}
+	b.nextIsWell(t)
+}
+
 // No tier 2 can use up the ids of those that come after it.
 func TestIdsDoNotRunOut(t *testing.T) {
 	b := startBox(t)

@@ -35,7 +35,7 @@ func (r *reaper) receive() {
 		case nil:
 			wire.Each(m, fds, func(m wire.Message, fds []int) {
 				r.pair.budget.spend(r.now, m)
-				r.handle(m, fds)
+				survive(&r.voice, &r.sweep, func() { r.handle(m, fds) }) // the rest of a bundle is done
 			})
 		case wire.ErrEmpty:
 			return

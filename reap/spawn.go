@@ -19,7 +19,9 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		return
 	}
 	c := &child{id: m.ID, name: m.Name, tag: m.Tag, pidfd: -1, expiry: expiry{deadline: m.Deadline}}
-	command, no := r.commands.of(m, fds)
+	var command *sys.Command
+	no := &refusal{wire.StepMessage, unix.EINVAL, "an internal error of PID 1"} // unless of comes to its end
+	survive(&r.voice, &r.sweep, func() { command, no = r.commands.of(m, fds) })
 	if no == nil {
 		no = r.held.admit(m.Name)
 	}

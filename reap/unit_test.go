@@ -266,6 +266,37 @@ func TestAFaultIsSurvived(t *testing.T) {
 	}
 }
 
+// A fault where a request is looked at refuses that request, with its descriptors closed,
+// and the rest of its bundle is done.
+func TestAFaultRefusesItsRequest(t *testing.T) {
+	r, other := connected(t)
+	r.commands.children = nil // which of looks at
+	ends := make([]int, 2)
+	if err := unix.Pipe2(ends, unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	bundle := &wire.Many{}
+	for id := uint64(firstID); id < firstID+2; id++ {
+		m := &wire.Spawn{ID: id, Name: "web", Privileged: true, Targets: []int32{1}, Tag: 1}
+		bundle.Parts = append(bundle.Parts, wire.Part{Message: m, Descriptors: 1})
+	}
+	r.policy.TagHigh = 1
+	if err := wire.Send(other, bundle, ends[1], ends[1]); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(ends[1])
+	r.receive()
+	for id := uint64(firstID); id < firstID+2; id++ {
+		if c := r.children.byID[id]; c == nil || c.errno != int32(unix.EINVAL) {
+			t.Errorf("%d: %+v", id, c)
+		}
+	}
+	if n, err := unix.Read(ends[0], make([]byte, 1)); n != 0 || err != nil {
+		t.Errorf("the descriptors are not closed: %d, %v", n, err)
+	}
+}
+
 // A supervisor that answers nothing is replaced, and the next one has twice as long, for it
 // may only be slow; until one has been at rest.
 func TestPatienceGrows(t *testing.T) {

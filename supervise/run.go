@@ -202,7 +202,7 @@ func (s *supervisor) openLogs() (err error) {
 
 // remake makes the supervisor's directories on the volume again that somebody has removed.
 // Why it cannot was said.
-func (s *supervisor) remake() { _ = s.directories.Make() }
+func (s *supervisor) remake() error { return s.directories.Make() }
 
 // assemble makes what stands on the configuration and the service directory, and gives the
 // loop all that there is.
@@ -227,7 +227,7 @@ func (s *supervisor) assemble() (err error) {
 		Files: func() (*rights.User, profiles.Owners) { return p.User, p.ProfileUsers() },
 		Box:   &serve.Revised{Backend: s.backend}, Recall: s.loop.Commands.Recall, Look: s.Registry.Look,
 		Known: s.Memory.Volume, Note: s.Memory.NoteVolume,
-		Gone: s.remake,
+		Gone: func() { _ = s.remake() },
 		Took: s.tookVolume, Lost: func() { s.Jobs.Use(s.Volume.Journal.JobRecords()); s.Registry.Look() }, // which ends all profiles: another container runs them
 	}
 	s.Jobs = s.backend.Jobs.Employ() // whose is what a predecessor left of them

@@ -80,7 +80,7 @@ const ConfigurationProgram = "@configuration"
 // DirectoriesProgram is the name under which tier 2 asks for the process that makes those of
 // its directories on the volume again that somebody has removed, with their owners and
 // modes. Tier 1 fixes all of it but descriptor 1, to which it says what it has made, and
-// why it could not.
+// then Done, or why it could not.
 //
 // OwnProgram is that of the process that takes what is root's below the directory of
 // profiles, or in that of the one that is its only argument ("" is all of them), for User:

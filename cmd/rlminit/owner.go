@@ -13,8 +13,9 @@ import (
 )
 
 // runDirectories is the process that makes the supervisor's directories on the volume again,
-// which somebody has removed, or takes what is root's in profiles. PID 1 starts it, and the supervisor reads what it says: a
-// line for each that it has made, or why it could not.
+// which somebody has removed, or takes what is root's in profiles. PID 1 starts it, and the
+// supervisor reads what it says: a line for each that it has made, and then that it is done,
+// or why it could not.
 func runDirectories(args []string) int {
 	c, policy, err := prepared(config.ParseTop)
 	if err != nil {
@@ -38,6 +39,7 @@ func runDirectories(args []string) int {
 		fmt.Println(wire.Failed + printable(err.Error()))
 		return control.ExitFailed
 	}
+	fmt.Println(wire.Done)
 	return 0
 }
 

@@ -25,7 +25,8 @@ because of this is started.
 
 A directory that is root's itself is given to the service user if root asks,
 and so is the one that holds the profiles: as after a volume was restored without
-its owners. --all does all of this for every profile.
+its owners. A directory that is mounted there is left alone. --all does all of
+this for every profile.
 
 Each start of the container does the same, for up to 10,000 files of a profile
 and one second in all, and logs which profiles it has not finished. With own:

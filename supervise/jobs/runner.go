@@ -31,8 +31,8 @@ type Host interface {
 	// Send queues a message to tier 1; those in after are closed when it is sent.
 	Send(m wire.Message, fds, after []int)
 	// Directories makes those of the supervisor's directories on the volume again that
-	// somebody has removed.
-	Directories()
+	// somebody has removed, or says why nothing is to be made there.
+	Directories() error
 	// Canonical is the profile, or the service, that a person means.
 	Canonical(name string) (Owner, error)
 	// Environment is what a process of an owner has.

@@ -68,7 +68,7 @@ func (h *tier1) Send(m wire.Message, _, after []int) {
 	}
 }
 
-func (h *tier1) Directories() {}
+func (h *tier1) Directories() error { return nil }
 
 func (h *tier1) Canonical(name string) (Owner, error) {
 	if h.services[name] {

@@ -56,7 +56,7 @@ type Given struct {
 	Log     Logs
 	Stored  func(order.Node) *control.Stored               // what a service has stored of descriptors; nil: it can store none
 	Place   func(ctx context.Context, digest string) error // puts a configuration in place
-	Remake  func()                                         // makes the supervisor's directories on the volume again; nil: nobody does
+	Remake  func() error                                   // makes the supervisor's directories on the volume again; nil: nobody does
 }
 
 // Logs are what services write.

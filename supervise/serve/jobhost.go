@@ -30,10 +30,11 @@ type JobHost struct {
 }
 
 // Directories is jobs.Host's.
-func (h *JobHost) Directories() {
+func (h *JobHost) Directories() error {
 	if again := h.Given.Remake; again != nil {
-		again()
+		return again()
 	}
+	return nil
 }
 
 // Employ makes the runner of jobs.

@@ -23,11 +23,56 @@ import (
 type Files struct {
 	tier1 *Tier1
 
-	giving chan struct{} // one for each process that changes owners, until PID 1 has told of its end
+	// One for each process that changes owners, until PID 1 has told of its end. Of two
+	// programs that allows one at a time; making is apart, for the journal waits for it.
+	giving, own, making chan struct{}
 
 	mu     sync.Mutex
-	givers map[uint64]chan string   // by id of those that change owners: why one could not be started, or ""
-	former map[uint64]chan struct{} // those of a predecessor's: closed when one has ended
+	givers map[uint64]giver // by id: those that change owners
+	former map[uint64]giver // those of a predecessor's
+}
+
+// giver is a process that changes owners.
+type giver struct {
+	program string
+	ended   chan string // told why it could not be started, or ""; of a predecessor's closed when it has ended
+}
+
+// turns are those that a process of a program has to wait for.
+func (f *Files) turns(program string) []chan struct{} {
+	switch program {
+	case wire.DirectoriesProgram:
+		return []chan struct{}{f.making}
+	case wire.OwnProgram:
+		return []chan struct{}{f.own, f.giving}
+	}
+	return []chan struct{}{f.giving}
+}
+
+// turn waits for those of a program, which given takes away; a limit of 0 is none.
+func (f *Files) turn(program string, limit time.Duration) error {
+	var over <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C
+	}
+	turns := f.turns(program)
+	for i, t := range turns {
+		select {
+		case t <- struct{}{}:
+		case <-over:
+			f.leave(turns[:i])
+			return errSilent
+		}
+	}
+	return nil
+}
+
+func (f *Files) leave(turns []chan struct{}) {
+	for _, t := range turns {
+		<-t
+	}
 }
 
 // mostGiving is how many directories change hands at a time: half of what PID 1
@@ -45,9 +90,16 @@ func (p *Preparer) OpenUser(t *Tier1) {
 	if id := p.Policy.Supervisor.UID; id == 0 || id == p.Policy.User.UID {
 		return
 	}
-	f := &Files{tier1: t, giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
+	f := newFiles(t)
 	p.User, p.Files = rights.New(f.start, p.Policy.User.UID, threads.FilesAtOnce(), func(line string) { slog.Warn(line) }), f
 	t.Host(f)
+}
+
+func newFiles(t *Tier1) *Files {
+	return &Files{
+		tier1: t, giving: make(chan struct{}, mostGiving()), own: make(chan struct{}, 1), making: make(chan struct{}, 1),
+		givers: map[uint64]giver{}, former: map[uint64]giver{},
+	}
 }
 
 // start is rights.Start.
@@ -68,7 +120,7 @@ func (f *Files) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-chan 
 	if changesOwners(m.Name) {
 		why := make(chan string, 1)
 		f.mu.Lock()
-		f.givers[id], ended = why, why
+		f.givers[id], ended = giver{m.Name, why}, why
 		f.mu.Unlock()
 	}
 	f.tier1.Send(m, fds, after)
@@ -91,16 +143,20 @@ func changesOwners(program string) bool {
 const settleWithin = 10 * time.Second
 
 // settle waits until nobody changes owners whom a predecessor has asked to: behind who
-// moves a directory it would give that away.
-func (f *Files) settle() error {
+// moves a directory it would give that away. Who makes directories waits for others of
+// that program alone.
+func (f *Files) settle(program string) error {
 	f.mu.Lock()
 	former := slices.Collect(maps.Values(f.former))
 	f.mu.Unlock()
 	within := time.NewTimer(settleWithin)
 	defer within.Stop()
-	for _, ended := range former {
+	for _, g := range former {
+		if program == wire.DirectoriesProgram && g.program != program {
+			continue
+		}
 		select {
-		case <-ended:
+		case <-g.ended:
 		case <-within.C:
 			return fmt.Errorf("one that the supervisor before has started has not ended yet: %w", errNotGiven)
 		}
@@ -122,7 +178,7 @@ func (f *Files) Takes(c wire.Child) bool {
 	default:
 		if owner {
 			f.mu.Lock()
-			f.former[c.ID] = make(chan struct{})
+			f.former[c.ID] = giver{c.Name, make(chan string)}
 			f.mu.Unlock()
 		}
 		f.end(c.ID)
@@ -154,13 +210,13 @@ var endedWith = map[int32]string{control.ExitFailed: process.NoProcess}
 func (f *Files) given(id uint64, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ended := f.givers[id]; ended != nil {
+	if g, is := f.givers[id]; is {
 		delete(f.givers, id)
-		ended <- why
-		<-f.giving
+		g.ended <- why
+		f.leave(f.turns(g.program))
 	}
-	if ended, is := f.former[id]; is {
+	if g, is := f.former[id]; is {
 		delete(f.former, id)
-		close(ended)
+		close(g.ended)
 	}
 }

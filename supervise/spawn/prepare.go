@@ -23,6 +23,7 @@ type Preparer struct {
 	Volume    interface {
 		Store() *profiles.Store
 		Absent() string                // why there is no store
+		NotOurs() error                // why nothing may be made on it; nil: nothing is known against it
 		Secrets(profile string) string // where those lie that it was declared with; "": it has none
 	}
 	Walls func() *walls.Place

@@ -61,11 +61,17 @@ func (o profileOwners) Own(profile string) (did durable.Handed, err error) {
 }
 
 // Settle is Owners'.
-func (o profileOwners) Settle() error { return o.Files.settle() }
+func (o profileOwners) Settle() error { return o.Files.settle("") }
 
 // ownerWithin bounds how long a directory may take to change hands, before its file
 // system is said not to answer. What is left then is done at the next start.
 const ownerWithin = 10 * time.Minute
+
+// madeWithin bounds how long it may take to make the supervisor's directories again: what is
+// to be recorded waits for it.
+const madeWithin = 20 * time.Second
+
+var errSilent = errors.New("its file system does not answer")
 
 // errNotGiven is of a process that was not started, or did not come to its end: it is
 // tried again.
@@ -92,8 +98,17 @@ func (f *Files) owner(program string, uid uint32, directory int) (did durable.Ha
 // and a last one for its answer, and waits for that. Without an answer it is an error.
 func (f *Files) answered(m *wire.Spawn, fds ...int) (said string, err error) {
 	var ends [2]int
-	if err = f.settle(); err == nil {
-		err = unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
+	limit, within := time.Duration(0), ownerWithin
+	if m.Name == wire.DirectoriesProgram {
+		limit, within = madeWithin, madeWithin
+	}
+	if err = f.settle(m.Name); err == nil {
+		err = f.turn(m.Name, limit)
+	}
+	if err == nil {
+		if err = unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			f.leave(f.turns(m.Name))
+		}
 	}
 	if err != nil {
 		wire.CloseAll(fds)
@@ -102,9 +117,8 @@ func (f *Files) answered(m *wire.Spawn, fds ...int) (said string, err error) {
 	answer := os.NewFile(uintptr(ends[0]), m.Name)
 	defer answer.Close()
 	fds = append(fds, ends[1])
-	f.giving <- struct{}{} // given takes it away
 	_, ended := f.spawn(m, fds, fds)
-	if err := answer.SetReadDeadline(time.Now().Add(ownerWithin)); err != nil {
+	if err := answer.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return "", err
 	}
 	text := make([]byte, 4096)
@@ -113,7 +127,7 @@ func (f *Files) answered(m *wire.Spawn, fds ...int) (said string, err error) {
 		more, err := answer.Read(text[n:])
 		n += more
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return "", errors.New("its file system does not answer")
+			return "", errSilent
 		}
 		if err != nil {
 			break

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"errors"
 	"log/slog"
 	"sync/atomic"
 
@@ -71,6 +72,15 @@ func (v *Volume) Unknown() error {
 		return *why
 	}
 	return nil
+}
+
+// NotOurs says why nothing may be made on it: another container has taken it, or it is not
+// what a predecessor had. Nil: nothing is known against it.
+func (v *Volume) NotOurs() error {
+	if v.Journal.lost.Load() {
+		return errors.New("another container has the volume")
+	}
+	return v.Unknown()
 }
 
 // Absent says why there is no store.

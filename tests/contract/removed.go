@@ -10,6 +10,7 @@ import (
 // RemovedDirectories: somebody removes the supervisor's directories from the volume while it
 // runs. They are made again with their owners and modes, which is said once for each; logs
 // and outputs of jobs are written there, and a command is found by the next boot.
+// Nothing is written to one that the services have made in the place of the journal's.
 func RemovedDirectories(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
 	b.Must("profile", "create", "alice", "bob")
@@ -48,6 +49,19 @@ func RemovedDirectories(t *testing.T, start New) {
 		box.Eventually(b, long, "it is said once", func() (bool, any) {
 			return strings.Count(b.Printed(), line) == 1, b.Printed()
 		})
+	}
+
+	// The services may make one too, since the volume's directory is theirs as well.
+	b.Shell(box.Root, "cd "+b.Home()+"; mkdir -m 777 theirs; chown --reference=profiles/alice theirs; until rm -rf .rlminit; mv -T theirs .rlminit; do :; done")
+	b.Fails(1, "it belongs to uid", "start", "bob")
+	b.Shell(box.Root, "cd "+b.Home()+"; ls -A .rlminit | grep . && exit 1; rmdir .rlminit")
+	box.Eventually(b, long, "a command is recorded again", func() (bool, any) {
+		r := b.Run("start", "bob")
+		return r.Code == 0, r
+	})
+	b.Must("stop", "bob")
+	if now := rights(); now != before {
+		t.Errorf("the directories are %s, and were %s", now, before)
 	}
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)

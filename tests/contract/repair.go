@@ -211,7 +211,7 @@ func NeverReady(t *testing.T, start New) {
 
 // RestoredWithoutOwners: all profiles of a volume are root's, as after a backup was unpacked
 // without its owners. One line says so; the container is alive and not ready; doctor names
-// one command, which mends it.
+// one command, which mends it. Several are repaired at once, and what is no profile is left.
 func RestoredWithoutOwners(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
 	names := []string{"p1", "p2", "p3", "p4"}
@@ -249,9 +249,17 @@ func RestoredWithoutOwners(t *testing.T, start New) {
 	}
 	b.Shell(box.Root, "rlminit profile repair p1")
 	b.Await("gateway-p1", "running")
-	b.Shell(box.Root, remedy)
+	b.Shell(box.Root, "rlminit profile repair p2 p3 p4 && mkdir "+dir+"/lost+found")
+	b.Await("gateway-p2", "running")
+	b.Shell(box.Root, "chown -R 0:0 "+dir+"/p3 "+dir+"/p4; "+remedy)
 	for _, name := range names {
 		b.Await("gateway-"+name, "running")
+	}
+	if out := b.Shell(box.Root, "stat -c %u "+dir+"/lost+found"); out != "0\n" {
+		t.Errorf("what is no profile belongs to %s", out)
+	}
+	if said := b.Printed()[before:]; strings.Contains(said, "cannot start the process") {
+		t.Errorf("repairs at once: %s", said)
 	}
 	b.Must("health", "--level", "ready")
 }

@@ -26,17 +26,20 @@ const (
 type Store struct {
 	dir string // "": there is no volume
 
-	again func() // makes the directory of all logs again, which somebody has removed; nil: nobody can
+	again func() error // makes the directory of all logs again, which somebody has removed; nil: nobody can
+
+	making sync.Mutex // has made
+	made   bool
 
 	mu   sync.Mutex
-	made bool
 	used int64 // bytes of all files. Invariant: at most most, but for what was there
 	most int64
 }
 
 // Open looks at what there is; "" is no directory. again makes the directory above it again
-// that somebody has removed; nil: the Store may do that itself.
-func Open(dir string, again func()) *Store {
+// that somebody has removed, or says why nothing is to be made there; nil: the Store may do
+// that itself.
+func Open(dir string, again func() error) *Store {
 	o := &Store{dir: dir, again: again, most: outputsMost}
 	entries, err := os.ReadDir(dir)
 	o.made = err == nil && dir != ""
@@ -74,17 +77,24 @@ func (o *Store) give(n int64) {
 
 // make makes the directory when there is something to put there.
 func (o *Store) make() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.made {
+	o.making.Lock()
+	defer o.making.Unlock()
+	again := o.made
+	if again {
 		if _, err := os.Lstat(o.dir); !errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		o.used = 0 // what was there is gone
 	}
 	above := filepath.Dir(o.dir)
 	if o.again != nil {
-		o.again()
+		if err := o.again(); err != nil {
+			return err
+		}
+	}
+	if again {
+		o.mu.Lock()
+		o.used = 0 // what was there is gone
+		o.mu.Unlock()
 	}
 	if err := os.MkdirAll(above, 0o750); err != nil {
 		return err
