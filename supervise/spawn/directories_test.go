@@ -197,3 +197,20 @@ func TestNoDirectoriesOnAnotherVolume(t *testing.T) {
 		t.Errorf("%q were started", asked)
 	}
 }
+
+// Who waits for a turn in vain has taken none.
+func TestNoTurn(t *testing.T) {
+	f := newFiles(nil)
+	f.making <- struct{}{}
+	for range cap(f.giving) {
+		f.giving <- struct{}{}
+	}
+	for _, program := range []string{wire.DirectoriesProgram, wire.OwnProgram} {
+		if err := f.turn(program, time.Millisecond); !errors.Is(err, errSilent) {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
+	if len(f.own) != 0 || len(f.making) != 1 || len(f.giving) != cap(f.giving) {
+		t.Errorf("turns that are taken: %d, %d, %d", len(f.own), len(f.making), len(f.giving))
+	}
+}
