@@ -156,7 +156,11 @@ func TestDirectoriesThatCannotBeMade(t *testing.T) {
 	for range 50 {
 		d.Look()
 		d.mu.Lock() // until it was tried
+		tried := d.err
 		d.mu.Unlock()
+		if tried == nil {
+			t.Fatal("it was not tried")
+		}
 	}
 	for range 50 {
 		if err := d.Make(); err == nil || err.Error() != "no" {
