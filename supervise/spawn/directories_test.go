@@ -156,7 +156,11 @@ func TestDirectoriesThatCannotBeMade(t *testing.T) {
 	for range 50 {
 		d.Look()
 		d.mu.Lock() // until it was tried
+		tried := d.err
 		d.mu.Unlock()
+		if tried == nil {
+			t.Fatal("it was not tried")
+		}
 	}
 	for range 50 {
 		if err := d.Make(); err == nil || err.Error() != "no" {
@@ -195,5 +199,22 @@ func TestNoDirectoriesOnAnotherVolume(t *testing.T) {
 	}
 	if asked := p.started(); len(asked) != 1 {
 		t.Errorf("%q were started", asked)
+	}
+}
+
+// Who waits for a turn in vain has taken none.
+func TestNoTurn(t *testing.T) {
+	f := newFiles(nil)
+	f.making <- struct{}{}
+	for range cap(f.giving) {
+		f.giving <- struct{}{}
+	}
+	for _, program := range []string{wire.DirectoriesProgram, wire.OwnProgram} {
+		if err := f.turn(program, time.Millisecond); !errors.Is(err, errSilent) {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
+	if len(f.own) != 0 || len(f.making) != 1 || len(f.giving) != cap(f.giving) {
+		t.Errorf("turns that are taken: %d, %d, %d", len(f.own), len(f.making), len(f.giving))
 	}
 }

@@ -98,9 +98,10 @@ func (f *Files) owner(program string, uid uint32, directory int) (did durable.Ha
 // and a last one for its answer, and waits for that. Without an answer it is an error.
 func (f *Files) answered(m *wire.Spawn, fds ...int) (said string, err error) {
 	var ends [2]int
-	limit, within := time.Duration(0), ownerWithin
+	var limit time.Duration
+	began := time.Now()
 	if m.Name == wire.DirectoriesProgram {
-		limit, within = madeWithin, madeWithin
+		limit = madeWithin
 	}
 	if err = f.settle(m.Name); err == nil {
 		err = f.turn(m.Name, limit)
@@ -117,8 +118,12 @@ func (f *Files) answered(m *wire.Spawn, fds ...int) (said string, err error) {
 	answer := os.NewFile(uintptr(ends[0]), m.Name)
 	defer answer.Close()
 	fds = append(fds, ends[1])
+	until := time.Now().Add(ownerWithin)
+	if limit > 0 {
+		until = began.Add(limit)
+	}
 	_, ended := f.spawn(m, fds, fds)
-	if err := answer.SetReadDeadline(time.Now().Add(within)); err != nil {
+	if err := answer.SetReadDeadline(until); err != nil {
 		return "", err
 	}
 	text := make([]byte, 4096)

@@ -2,7 +2,9 @@ package output
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -292,5 +294,32 @@ func TestFullOutputIsSaid(t *testing.T) {
 		if got := s.lacks(); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("with room for %d bytes: %q", most, got)
 		}
+	}
+}
+
+// Where nothing is to be made above the directory, which somebody has removed, nothing is,
+// and what was there counts as before.
+func TestNothingIsMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs", "jobs")
+	no := errors.New("the volume is not mounted any more")
+	var why error
+	o := Open(dir, func() error { return why })
+	if err := o.make(); err != nil {
+		t.Fatal(err)
+	}
+	o.take(100)
+	if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+		t.Fatal(err)
+	}
+	why = no
+	if err := o.make(); !errors.Is(err, no) || o.used != 100 {
+		t.Errorf("%v, and %d bytes are used", err, o.used)
+	}
+	if _, err := os.Lstat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory: %v", err)
+	}
+	why = nil
+	if err := o.make(); err != nil || o.used != 0 {
+		t.Errorf("%v, and %d bytes are used", err, o.used)
 	}
 }
