@@ -19,6 +19,8 @@ type PlanRequest struct {
 	// of their own: the client reads them, with its caller's rights.
 	Salt    string                       `json:"salt"`
 	Digests map[string]map[string]string `json:"digests,omitempty"` // by profile and place
+	// Mask are the values of these, by profile: the plan has none of them anywhere.
+	Mask map[string][]string `json:"mask,omitempty"`
 	// Configuration is the text of the file that the set declares as root's
 	// configuration; null: it declares none.
 	Configuration *string `json:"configuration,omitempty"`

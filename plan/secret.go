@@ -100,7 +100,9 @@ func (s sealing) value(key string, value any) any {
 	case []any:
 		words, clean := make([]string, len(v)), make([]any, len(v))
 		for i, item := range v {
-			words[i], _ = item.(string)
+			if words[i], _ = item.(string); key == "redact" {
+				words[i] = redact.Pattern(words[i])
+			}
 		}
 		for i, word := range s.secrets.Command(words) {
 			if clean[i] = any(word); !isText(v[i]) {

@@ -107,8 +107,9 @@ func (p *Profile) maskAs(other Profile) {
 
 // Shape is the profile that w asks for. digests are those of the secrets that
 // are not in the declared file itself, by place.
-func (w Wanted) Shape(salt string, digests map[string]string) Profile {
-	p := Profile{State: w.State, Definition: w.Definition}.Resealed(salt, w.inline()...)
+// values are theirs, as far as they are known: they are masked wherever they stand.
+func (w Wanted) Shape(salt string, digests map[string]string, values ...string) Profile {
+	p := Profile{State: w.State, Definition: w.Definition}.Resealed(salt, append(w.inline(), values...)...)
 	for name, s := range w.Secrets {
 		at := place(partSecrets, name)
 		if s.File == "" {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"maps"
+	"slices"
 
 	"rlminit/internal/redact"
 )
@@ -11,6 +12,10 @@ import (
 func (d *Definition) Shown(secrets redact.Set) *Definition {
 	shown := new(*d)
 	shown.Command = secrets.Command(d.Command)
+	shown.Log.Redact = slices.Clone(d.Log.Redact)
+	for i, pattern := range shown.Log.Redact {
+		shown.Log.Redact[i] = secrets.Text(redact.Pattern(pattern))
+	}
 	shown.Environment = maps.Clone(d.Environment)
 	for name, v := range shown.Environment {
 		if v.File == "" {

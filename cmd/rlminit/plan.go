@@ -120,8 +120,8 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	salt, digests := rand.Text(), map[string]map[string]string{}
-	ask := control.PlanRequest{File: name, Dir: dir, Text: string(data), Scope: d.scope, Salt: salt, Digests: digests, Propose: d.propose}
+	salt, digests, mask := rand.Text(), map[string]map[string]string{}, map[string][]string{}
+	ask := control.PlanRequest{File: name, Dir: dir, Text: string(data), Scope: d.scope, Salt: salt, Digests: digests, Mask: mask, Propose: d.propose}
 	ask.Revision, ask.Clean, err = sourceOf(ctx, dir, name, d.revision, d.clean)
 	if err != nil {
 		ask.Unclean = err.Error()
@@ -144,6 +144,7 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 				digests[profile] = map[string]string{}
 			}
 			digests[profile][place] = plan.Digest(salt, place, value)
+			mask[profile] = append(mask[profile], value)
 		}
 	}
 	if declared.Configuration != "" {

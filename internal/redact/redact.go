@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -50,6 +51,17 @@ func Command(argv []string) []string { return Set{}.Command(argv) }
 // Line is a line of output as it may be quoted to anybody who may look: what is masked in
 // lines by the set of patterns that is there by name, and every secret.
 func (s Set) Line(line string) string { return masking(line, s.found(line)) }
+
+// Pattern is a pattern of a list of redact as it may be shown: one that fits a single text is
+// that secret.
+func Pattern(pattern string) string {
+	if p, err := regexp.Compile(pattern); err == nil && pattern != Secrets {
+		if _, literal := p.LiteralPrefix(); literal {
+			return Sign
+		}
+	}
+	return pattern
+}
 
 // hasPassword tells user:password from UID:GID, as docker(1) has it.
 func hasPassword(word string) bool {

@@ -161,3 +161,14 @@ func TestSecretsAndPatternsTogether(t *testing.T) {
 		t.Errorf("Command: %q", got)
 	}
 }
+
+// A pattern that is a text is the secret itself.
+func TestPatternsAsShown(t *testing.T) {
+	for pattern, want := range map[string]string{
+		Secrets: Secrets, "hunter2hunter2": Sign, `hunter2\.x`: Sign, "sk-([a-z]+)": "sk-([a-z]+)", "(": "(",
+	} {
+		if got := Pattern(pattern); got != want {
+			t.Errorf("%q is shown as %q", pattern, got)
+		}
+	}
+}

@@ -58,7 +58,11 @@ type lane struct {
 	active  int     // whose turn has come, and that are not over
 	turns   uint64  // that were given
 	parties map[Owner]*party
+	had     map[Owner]uint64 // the last turns of who has nothing now, as long as somebody waits: who comes again is behind them
 }
+
+// mostHad is of how many parties that have nothing a lane knows the last turn.
+const mostHad = 1000
 
 // party is what one has in a lane.
 type party struct {
@@ -71,7 +75,8 @@ type party struct {
 func (l *lane) of(who Owner) *party {
 	p := l.parties[who]
 	if p == nil {
-		p = &party{turn: l.turns} // who comes again is behind those who have waited meanwhile
+		p = &party{turn: l.had[who]}
+		delete(l.had, who)
 		l.parties[who] = p
 	}
 	return p
@@ -81,6 +86,12 @@ func (l *lane) of(who Owner) *party {
 func (l *lane) settle(who Owner) {
 	if p := l.parties[who]; p != nil && p.waiting == 0 && p.active == 0 {
 		delete(l.parties, who)
+		if len(l.line) == 0 || len(l.had) >= mostHad {
+			clear(l.had)
+		}
+		if len(l.line) > 0 && p.turn > 0 {
+			l.had[who] = p.turn
+		}
 	}
 }
 
@@ -88,7 +99,7 @@ func (l *lane) settle(who Owner) {
 func newQueue(bounds func() Settings) queue {
 	var q queue
 	for i := range q.lanes {
-		q.lanes[i] = lane{bounds: bounds, parties: map[Owner]*party{}}
+		q.lanes[i] = lane{bounds: bounds, parties: map[Owner]*party{}, had: map[Owner]uint64{}}
 	}
 	q.lanes[laneSchedules].bounds = func() Settings {
 		b := bounds() // a profile writes its schedules itself: it has no more than a share of the lane

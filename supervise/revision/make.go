@@ -149,7 +149,7 @@ type wants struct {
 func (r *Revisions) wants(ask control.PlanRequest, declared *plan.Declared, s survey) (w *wants, err error) {
 	w = &wants{profiles: map[string]plan.Profile{}, files: map[string]map[string]string{}, nodes: map[string]plan.Wanted{}, judge: r.box.Judge, ports: r.box.Ports}
 	for _, one := range declared.Profiles {
-		shape, files := one.Shape(ask.Salt, ask.Digests[one.Name]), map[string]string{}
+		shape, files := one.Shape(ask.Salt, ask.Digests[one.Name], ask.Mask[one.Name]...), map[string]string{}
 		for name, source := range one.Secrets {
 			files["secrets."+name] = source.File
 		}
