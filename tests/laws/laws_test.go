@@ -245,7 +245,7 @@ func (w *world) boot() {
 // kill kills the supervisor or the file helper.
 func (w *world) kill(role string, after time.Duration) {
 	time.Sleep(after)
-	r, err := w.Exec(box.Root, nil, []string{"bash", "-c", `for p in /proc/[0-9]*; do grep -qsz '^`+role+`' $p/cmdline && grep -qs 'PPid:.1$' $p/status && kill -9 ${p#/proc/}; done; true`})
+	r, err := w.Exec(box.Root, nil, []string{"bash", "-c", `for p in /proc/[0-9]*; do grep -qsz '^` + role + `' $p/cmdline && grep -qs 'PPid:.1$' $p/status && kill -9 ${p#/proc/}; done; true`})
 	if err != nil || r.Code != 0 {
 		w.Logf("%s could not be killed: %v %s", role, err, r)
 	}
