@@ -60,10 +60,10 @@ func TestCallsOfAStart(t *testing.T) {
 		calls      []string
 		most       float64
 	}{
-		{"boot", "supervisor", filesOf, 18},
+		{"boot", "supervisor", filesOf, 19},
 		{"boot", "file helper", usersOf, 1},
 		{"boot", "child", nil, 26},
-		{"restart", "supervisor", filesOf, 5},
+		{"restart", "supervisor", filesOf, 7},
 		{"restart", "file helper", usersOf, 1},
 		{"restart", "child", nil, 26},
 	} {
