@@ -177,8 +177,10 @@ func (s *Sets) write(profile string, number int, secrets map[string]string, sinc
 	if err := s.dir.SyncDir(temp); err != nil {
 		return err
 	}
-	if err := s.writeSince(profile, number, since); err != nil {
-		return err
+	if len(secrets) > 0 {
+		if err := s.writeSince(profile, number, since); err != nil {
+			return err
+		}
 	}
 	return s.dir.RenameNew(temp, versionDir(profile, number))
 }
