@@ -350,7 +350,7 @@ func Missing(home string) (missing []string) {
 }
 
 // Directories makes those of the supervisor's directories on the volume again that are not
-// there, and returns which. What lies in the place of one is left alone.
+// there, and returns which. Anything else in the place of one is left alone.
 func Directories(home string, user, supervisor wire.Identity) (made []string, err error) {
 	fd, err := unix.Open(home, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -345,8 +345,8 @@ func (o *Ownership) Find(name string) (profile string, there bool) {
 	return "", false
 }
 
-// Repairable are the directories of all profiles, for root, who repairs each. What had to be
-// taken from root to look at them comes with them.
+// Repairable are the directories of all profiles, for root, who repairs each. Files whose owner
+// had to be changed to look at them are counted beside.
 func (o *Ownership) Repairable() (names []string, did durable.Handed, err error) {
 	if o.owners == nil {
 		return nil, did, o.cannot(profilesDir)

@@ -91,7 +91,7 @@ func refused(err error) error {
 
 // sweepSecrets removes copies of secrets that a kill has left under the names of no
 // profiles, of which these are those that there are, and under those of no entries of the
-// trash. What lies there alone stays, and is said. Where there are no profiles at all,
+// trash. Secrets of which there is no other copy stay, and are said. Where there are no profiles at all,
 // their directory may be missing for once.
 func (s *Store) sweepSecrets(profiles []string) {
 	for _, name := range s.Secrets.Strays(nil, nil) { // of all, those in the trash too

@@ -329,7 +329,7 @@ func TestRestoreBringsSecretsBack(t *testing.T) {
 	}
 }
 
-// Who forgets the last secret under the name of no profile leaves nothing that is said again.
+// The last secret under a name that no profile has is forgotten, and no boot names it again.
 func TestForgottenSecretsOfNobody(t *testing.T) {
 	v := newVolume(t, nil)
 	v.create("alice", Creation{Secrets: map[string]string{"A": "1", "B": "2"}})

@@ -111,7 +111,7 @@ func (o *commands) configuration(c *sys.Command, m *wire.Spawn, fds []int) *refu
 // again, or takes what is root's in profiles for the services' user, one at a time: root with
 // the rights that takes; where owners cannot be changed, the first makes them as the
 // supervisor. Where they are, and whose, is in the sealed configuration and
-// policy. Of the message only the descriptor is used, and the name of a profile.
+// policy. Only the descriptor and the name of a profile are taken from the message.
 func (o *commands) directories(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	if o.policy.Supervisor.UID == o.policy.User.UID || !o.plain(m, 1) {
 		return &refusal{wire.StepPolicy, unix.EPERM, "there are no directories to be made here"}

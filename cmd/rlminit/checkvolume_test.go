@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What lies on a hostile volume is neither followed, waited for nor obeyed by the terminal,
-// and keeps no other profile from being looked at.
+// Links on a hostile volume are not followed, FIFOs not waited for, escapes not obeyed by the
+// terminal, and none of them keeps another profile from being looked at.
 func TestCheckHostileVolume(t *testing.T) {
 	dir := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir, "volume"}, parts...)...) }

@@ -207,7 +207,7 @@ func TestOwnManyFiles(t *testing.T) {
 	}
 }
 
-// Of a tree root's files alone change, and not the group that a user gave to one of his.
+// Take changes root's files in a tree alone, and not the group that a user gave to a file.
 func TestTake(t *testing.T) {
 	needRoot(t)
 	d, dir := open(t)

@@ -6,9 +6,9 @@
 // They are under a profile's name before its directory is, and after it: whenever a
 // kill or a disk that fails ends a creation, a rename or a deletion, a profile has its
 // own, under whichever name. Those of a deleted profile are below .trash, under the name
-// of its entry in the trash, and a restore brings them back. What lies under the name of
-// none is nobody's: the next profile of that name begins with its own secrets or none. A
-// boot removes copies, and never a secret.
+// of its entry in the trash, and a restore brings them back. Secrets under a name
+// that no profile has are nobody's: the next profile of that name begins with its own or none.
+// A boot removes copies, and never a secret.
 package secrets
 
 import (

@@ -33,8 +33,8 @@ func (s *Sets) writeSince(profile string, number int, since map[string]Given) er
 	return s.dir.WriteFile(sinceFile(profile, number), b, durable.Write{Mode: 0o600})
 }
 
-// Since tells of a profile's secrets, by name, since when each has its value. Of one that an
-// earlier rlminit has written, the set's own version and time are told.
+// Since tells of a profile's secrets, by name, since when each has its value. For a set that
+// an earlier rlminit has written, that is the set's own version and time.
 func (s *Sets) Since(profile string) map[string]Given {
 	since := map[string]Given{}
 	number, err := s.Version(profile)

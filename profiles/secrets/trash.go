@@ -34,7 +34,7 @@ func (s *Sets) Names(profile string) ([]string, error) {
 }
 
 // Bury copies a profile's secrets to an entry of the trash, durably, before its directory
-// goes there. What lies under the entry's name is of none, and goes.
+// goes there. Older secrets under the entry's name are removed.
 func (s *Sets) Bury(profile, entry string) error { return s.copy(profile, Trashed(entry)) }
 
 // Revive begins a profile with the secrets of an entry of the trash, beside these, which
@@ -80,7 +80,7 @@ func (s *Sets) copy(from, to string) error {
 const lostFile = "forgotten"
 
 // Lose removes the secrets of an entry of the trash, and keeps their names, which Lost
-// returns until the entry goes. Of some names, these alone; of none, all.
+// returns until the entry goes. With names it removes these alone, without any all.
 func (s *Sets) Lose(entry string, names ...string) (lost []string, err error) {
 	holder := Trashed(entry)
 	values, err := s.Of(holder)

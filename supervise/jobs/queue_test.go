@@ -108,7 +108,7 @@ func TestAHogDelaysNobody(t *testing.T) {
 	}
 }
 
-// Who has nothing and comes again and again keeps nobody waiting who has had a turn before.
+// A party that comes again and again with one job keeps no other waiting that has had a turn.
 func TestWhoComesAgainIsBehindWhoWaits(t *testing.T) {
 	q := newQueue(func() Settings { return Settings{AtOnce: 8, PerProfile: 8, Queue: 100} })
 	q.open = true

@@ -130,7 +130,7 @@ func (r *Runner) secretsOf(of Owner, q *control.RunJob) redact.Set {
 
 // conceal notes what is masked in a job's output, and how its command is shown to others,
 // in records, lists and logs. It refuses one with retry that would have a secret on the
-// volume. What rlminit itself runs tells of no secret, and is read by itself.
+// volume. Commands of rlminit itself have no secrets, and rlminit parses them.
 func (r *Runner) conceal(t *task) error {
 	q := &t.spec.Request
 	if t.spec.Argv != nil {

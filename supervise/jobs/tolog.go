@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the run of a schedule writes is its service's log too. Whole lines are copied from the
+// The output of a schedule's run goes into its service's log too. Whole lines are copied from the
 // job's memfds into the pipes of that log, each with the job's number before it, and a row of
 // tier 1's table has how far that has come: a successor goes on there, and may repeat what
 // was written at the moment of a kill. A log is closed under a copy only when its service is
@@ -104,8 +104,8 @@ func (c *copying) remember() error {
 	return c.runner.host.Remember(copiedKey(c.job), row)
 }
 
-// forget takes the row away for good. What is still being written goes on, in the pipes that
-// there are: of a service that comes later under the name it is no log.
+// forget takes the row away for good. A write that is under way goes on, into the pipes
+// that it has: a service that comes later under the name has others.
 func (c *copying) forget() {
 	c.row.Lock()
 	defer c.row.Unlock()

@@ -40,7 +40,7 @@ func (h *logged) Remember(_ string, row []byte) error {
 	return nil
 }
 
-// What a log has taken before it was closed is not written again into the next one.
+// Lines that a log has taken before it was closed are not written again into the next one.
 func TestLogThatIsClosedHasNothingTwice(t *testing.T) {
 	h := &logged{t: t, again: make(chan *os.File, 10)}
 	c := &copying{runner: &Runner{host: h}, job: "7", of: "tick", over: make(chan struct{})}

@@ -69,8 +69,8 @@ func (v *Services) define(proposals []registry.Proposal, made func(*unit)) {
 	}
 }
 
-// tellRefused says which new services cannot be run. What befalls the files of many, as on a
-// volume that was restored without its owners, is said once for all of them.
+// tellRefused says which new services cannot be run. A fault of the files of many,
+// as on a volume that was restored without its owners, is said once for all of them.
 func tellRefused(refused []registry.Proposal) {
 	alike := map[string][]registry.Proposal{}
 	for _, p := range refused {

@@ -126,7 +126,7 @@ func hearing(host netip.Addr, all []listener) (who []listener) {
 }
 
 // taken tells whether somebody listens at an address, be it at all of them: only a bind tells
-// whether a listener at all of IPv6 has those of IPv4 too. What is not known is not taken.
+// whether a listener at all of IPv6 has those of IPv4 too. An address that cannot be tried counts as free.
 func taken(host netip.Addr, port int) bool {
 	if host.Is4() {
 		return bind(unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: host.As4()}) == unix.EADDRINUSE

@@ -434,8 +434,8 @@ func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uin
 	return r.enrolFor(how, p)
 }
 
-// changed brings a changed profile into force. What runs is restarted only if that is
-// asked for.
+// changed brings a changed profile into force. A gateway that runs is restarted only if that
+// is asked for.
 func (r *Profiles) changed(p profiles.Profile, restart bool, by control.Actor) error {
 	return r.enrolFor(enrolment{cause: "profile changed", actor: by.UID, later: !restart}, p)
 }

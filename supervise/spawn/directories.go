@@ -90,8 +90,8 @@ func (d *Directories) missing() bool {
 	return there && len(prepare.Missing(home)) > 0
 }
 
-// ours says why none may be made; nil: they may. What lies under the volume's path may be
-// another directory by now, or another container's.
+// ours says why none may be made; nil: they may. The volume's path may lead to another
+// directory by now, or to another container's.
 func (d *Directories) ours() error {
 	if err := d.prep.Volume.NotOurs(); err != nil {
 		return err

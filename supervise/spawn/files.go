@@ -23,8 +23,8 @@ import (
 type Files struct {
 	tier1 *Tier1
 
-	// One for each process that changes owners, until PID 1 has told of its end. Of two
-	// programs that allows one at a time; making is apart, for the journal waits for it.
+	// One for each process that changes owners, until PID 1 has told of its end. own and
+	// making allow one process each; making is apart, for the journal waits for it.
 	giving, own, making chan struct{}
 
 	mu     sync.Mutex
@@ -143,8 +143,8 @@ func changesOwners(program string) bool {
 const settleWithin = 10 * time.Second
 
 // settle waits until nobody changes owners whom a predecessor has asked to: behind who
-// moves a directory it would give that away. Who makes directories waits for others of
-// that program alone.
+// moves a directory it would give that away. A process that makes directories waits
+// for others of that program alone.
 func (f *Files) settle(program string) error {
 	f.mu.Lock()
 	former := slices.Collect(maps.Values(f.former))

@@ -279,7 +279,7 @@ func group(a netip.Addr) netip.Addr {
 }
 
 // Next is where to go after a login: the path of a page of ours in a session, whatever was
-// asked for. Of a path with a session it is what comes after that.
+// asked for. The session's part of a path is left out.
 func Next(asked string) string {
 	if below, is := strings.CutPrefix(asked, Below); is {
 		_, page, _ := strings.Cut(below, "/")

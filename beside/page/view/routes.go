@@ -9,8 +9,8 @@ import (
 	"rlminit/beside/page/gate"
 )
 
-// Handler is what is behind the gate. What needs a session lies below the session's path,
-// and nowhere else; where nobody needs to log in, at the root. Files and the form for the
+// Handler serves the pages behind the gate. Pages that need a session lie below the session's
+// path, and nowhere else; where nobody needs to log in, at the root. Files and the form for the
 // token are for everybody.
 func (p *Pages) Handler() http.Handler {
 	mux := http.NewServeMux()

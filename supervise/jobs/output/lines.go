@@ -9,8 +9,8 @@ import (
 const mostLine = 64 << 10
 
 // Lines hands on whole lines of a stream as they come, from an offset at which one begins, and
-// where the next begins after them, until the stream has ended. What is begun then is a line
-// too. It returns the error of each.
+// where the next begins after them, until the stream has ended. A line that is begun then
+// counts as whole. It returns the error of each.
 func (s *Stream) Lines(from int64, each func(lines []byte, next int64) error) error {
 	buffer, begun := make([]byte, mostLine), []byte(nil)
 	for {
