@@ -26,6 +26,13 @@ func Named(call string, err error) error {
 	return fmt.Errorf("this place refuses the system call %s (%v); see the container's seccomp profile", call, err)
 }
 
+// Rlimit is a limit of this process, prlimit(2). Where the place refuses the call, nobody can
+// be given a limit either, and the error names it.
+func Rlimit(resource int) (is unix.Rlimit, err error) {
+	err = Named("prlimit64", unix.Prlimit(0, resource, nil, &is))
+	return is, err
+}
+
 // Punch gives the memory behind a part of a memfd back; the part reads as zeros afterwards.
 // at and n are multiples of the size of a page.
 func Punch(memfd int, at, n int64) error {

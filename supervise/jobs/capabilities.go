@@ -95,19 +95,10 @@ func notInForce(name string) string {
 	case name != "memory":
 		return why
 	}
-	_, err := mostData()
-	if err != nil {
+	if _, err := kernel.Rlimit(unix.RLIMIT_DATA); err != nil {
 		return err.Error()
 	}
 	return ""
-}
-
-// mostData is the container's limit of RLIMIT_DATA, above which nobody can be given
-// anything. It fails where the place lets nobody have such limits.
-func mostData() (bytes uint64, err error) {
-	var own unix.Rlimit
-	err = kernel.Named("prlimit64", unix.Prlimit(0, unix.RLIMIT_DATA, nil, &own))
-	return own.Max, err
 }
 
 // lesser is how a limit of a job as a whole is kept here, if not as such.
@@ -132,12 +123,12 @@ func (l *place) outOfMemory(q *control.RunJob) string {
 
 // rlimits are what setrlimit(2) can do of limits.
 func rlimits(l service.Limits) []wire.Rlimit {
-	if own, err := mostData(); err == nil && l.Memory > 0 && !cgroup.Find().Enforces("memory") {
+	if own, err := kernel.Rlimit(unix.RLIMIT_DATA); err == nil && l.Memory > 0 && !cgroup.Find().Enforces("memory") {
 		each := maps.Clone(l.Rlimits)
 		if each == nil {
 			each = map[int]service.Rlimit{}
 		}
-		most := min(uint64(l.Memory), own)
+		most := min(uint64(l.Memory), own.Max) // the container's, above which nobody can be given anything
 		if was, ok := each[unix.RLIMIT_DATA]; ok {
 			most = min(most, was.Hard)
 		}

@@ -73,7 +73,7 @@ func ExplainSpawn(user *rights.User, command []string, program, dir string, m *w
 			return explainCgroup(m.Reason, errno)
 		}
 	case wire.StepRlimit:
-		if err := kernel.Named("prlimit64", unix.Prlimit(0, unix.RLIMIT_DATA, nil, nil)); err != nil {
+		if _, err := kernel.Rlimit(unix.RLIMIT_DATA); err != nil {
 			return "cannot set its limits: " + err.Error(), false
 		}
 		if errno == unix.EPERM {
