@@ -36,6 +36,9 @@ func (r *Registry) noticed(name string) {
 		p.Start = p.Value.StartsAtBoot()
 	}
 	r.reader.recognise(&p)
+	// A predecessor was killed between a slot and the note of its stamp, or somebody has put
+	// the same there again: that asks for no restart.
+	p.Later = p.Fault == "" && e.fault == "" && p.Fingerprint == e.source
 	if p.Recorded && !p.Ours && r.settings.Holds(name) {
 		// PID 1 would run its own command with what a stranger says beside it:
 		// with his sockets, say.
