@@ -113,6 +113,10 @@ func (w *world) step() {
 		w.boot()
 	default:
 		s := verbs[kind](w.T, w.model)
+		if s.none {
+			w.step()
+			return
+		}
 		s.after.settle()
 		w.do(s)
 	}
