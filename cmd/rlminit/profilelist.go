@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rlminit/config"
 	"rlminit/control"
+	"rlminit/service"
 )
 
 func profileListVerb(t *terminal) *cobra.Command {
@@ -31,7 +31,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 			}
 			return answer(t, profiles, func() {
 				b, header := new(table), []string{"NAME", "STATE", "DESIRED", "PORT", "DIR"}
-				kinds := slices.ContainsFunc(profiles, func(p control.Profile) bool { return p.Kind != config.DefaultKind })
+				kinds := slices.ContainsFunc(profiles, func(p control.Profile) bool { return p.Kind != service.DefaultKind })
 				if kinds {
 					header = append(header, "KIND")
 				}

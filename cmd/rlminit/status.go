@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rlminit/config"
 	"rlminit/control"
+	"rlminit/service"
 )
 
 type statusFlags struct {
@@ -244,7 +244,7 @@ func statusTable(services []control.Service, wide bool) *table {
 	if pressed {
 		header = append(header, "PRESSURE")
 	}
-	kinds := slices.ContainsFunc(services, func(s control.Service) bool { return s.Kind != nil && *s.Kind != config.DefaultKind })
+	kinds := slices.ContainsFunc(services, func(s control.Service) bool { return s.Kind != nil && *s.Kind != service.DefaultKind })
 	if kinds {
 		header = append(header, "KIND")
 	}

@@ -335,7 +335,7 @@ func (r *Profiles) checkClone(g *config.Gateway, what control.CreateProfile) err
 
 // kindOf is the kind that a new profile's own file is to name; "": the default.
 func kindOf(what control.CreateProfile) string {
-	if what.Kind == config.DefaultKind && !what.ExistOK {
+	if what.Kind == service.DefaultKind && !what.ExistOK {
 		return ""
 	}
 	return what.Kind

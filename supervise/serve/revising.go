@@ -183,7 +183,7 @@ func (s *Revised) ports(c *config.Config, kinds map[string]string) error {
 
 // portsKey is the key of the configuration with the ports of a kind.
 func portsKey(kind string) string {
-	if kind == "" || config.KindCalled(kind) == config.DefaultKind {
+	if kind == "" || config.KindCalled(kind) == service.DefaultKind {
 		return "gateway.ports"
 	}
 	return "gateways." + kind + ".ports"
