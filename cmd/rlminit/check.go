@@ -92,7 +92,7 @@ with text, and, if they apply, file, line and field.`,
 			return t.tellChecked(all)
 		},
 	}, "write a JSON array")
-	cmd.Flags().StringVar(&volume, "volume", "", "say what the configuration would do to the profiles of the volume at `PATH`")
+	cmd.Flags().StringVar(&volume, "volume", "", "show the configuration's effect on the profiles of the volume at `PATH`")
 	return cmd
 }
 

@@ -17,7 +17,7 @@ func healthVerb(t *terminal) *cobra.Command {
 	var level string
 	cmd := &cobra.Command{
 		Use:   "health [NAME…] [--level alive|well|ready]",
-		Short: "check whether rlminit, or what it runs, is healthy",
+		Short: "check whether rlminit, or its services, are healthy",
 		Long: `Level alive, the default, is meant for HEALTHCHECK and liveness probes: it
 checks rlminit itself. Level ready checks that the verdict of every service is
 ok or off; with names, that these are up. Level well checks that no service is

@@ -80,7 +80,7 @@ Exit codes of plans:
  10  out of scope, or refused  14  changes are pending (plan, drift)
  11  not approved, or altered  15  the source is not clean
  12  rolled back in part       16  the plan is too old
-                               17  what it starts from has changed
+                               17  its starting point has changed
 `
 
 // usageLine is a command's usage with the path in front.

@@ -46,7 +46,7 @@ by time, each line with the service's name in front. -f follows the name until
 interrupted: over restarts, and over a rename or deletion of its profile (a line
 of the log says so) to the next profile of that name.
 
---grep searches what the service wrote, not the time and stream. --level looks at
+--grep searches the service's own text, not the time and stream. --level looks at
 the level that a line gives: <3> in front, level=error, {"level":"error"},
 [error], ERROR and the like. A line without a level counts as info, and one that
 begins with a blank has the level of the line before. -n counts the lines that
@@ -94,10 +94,10 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 
 func (flags *logFlags) add(t *terminal, cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with what is written, until interrupted")
+	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with new lines, until interrupted")
 	f.StringVarP(&flags.lines, "lines", "n", "", "the last `N` lines of each, or all (default: all of one log, 100 of each of several, 10 with -f)")
-	f.StringVar(&flags.since, "since", "", "what was written since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
-	f.StringVar(&flags.until, "until", "", "what was written until `TIME`")
+	f.StringVar(&flags.since, "since", "", "lines since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
+	f.StringVar(&flags.until, "until", "", "lines until `TIME`")
 	f.StringVar(&flags.grep, "grep", "", "lines that match the regular `EXPRESSION` (RE2); (?i) in front ignores case")
 	f.StringVar(&flags.level, "level", "", "lines of `LEVEL` and above: trace, debug, info, warn, error or fatal")
 	forPrograms(t, cmd, "write a JSON object for each line")

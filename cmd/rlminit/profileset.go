@@ -42,7 +42,7 @@ values or, if one of them cannot, none. They are a revision, which rlminit
 rollback takes back. With --restart all that run with older values are restarted
 at once; with --rolling the next only while fewer than N of them are out of
 service. That stops with 8 at the
-first that does not get ready, and names who has which values. Repeated, the
+first that does not get ready, and names the values of each. Repeated, the
 command goes on with those that are still outdated; without KEY=VALUE it only
 does that. --dry-run shows what would change.
 

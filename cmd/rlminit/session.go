@@ -79,7 +79,7 @@ func sessionListVerb(t *terminal) *cobra.Command {
 func sessionShowVerb(t *terminal) *cobra.Command {
 	return shows(t, &cobra.Command{
 		Use:   "show ID",
-		Short: "show a session and what is left of its budget",
+		Short: "show a session and the rest of its budget",
 		Args:  exactly("ID"),
 	}, (*control.Client).Session, showSession)
 }
