@@ -70,6 +70,8 @@ func offerWords(verb *cobra.Command) {
 		offered := cobra.NoFileCompletions
 		if words := flagWords[verb.Name()+" "+f.Name]; words != nil {
 			offered = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		} else if f.Value.Type() == (format{}).Type() {
+			offered = cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
 		} else if words := flagWords[f.Name]; words != nil {
 			offered = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 		} else if f.Name == "profile" {

@@ -7,7 +7,7 @@ import (
 )
 
 func driftVerb(t *terminal) *cobra.Command {
-	return forPrograms(t, &cobra.Command{
+	return formatted(t, forPrograms(t, &cobra.Command{
 		Use:   "drift",
 		Short: "show differences from the last revision",
 		Long: `Compares the result of the applied revisions with what exists now, and shows
@@ -35,7 +35,7 @@ code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`
 			}
 			return err
 		}),
-	}, "write JSON")
+	}, "write JSON"))
 }
 
 func tellDrift(t *terminal, d control.Drift) {

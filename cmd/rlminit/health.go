@@ -59,7 +59,7 @@ if there is none) and supervisor.`,
 		},
 	}
 	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive, well or ready")
-	return forPrograms(t, cmd, "write a JSON object")
+	return formatted(t, forPrograms(t, cmd, "write a JSON object"))
 }
 
 // askHealth asks the supervisor, but for the one rlminit that has none and is

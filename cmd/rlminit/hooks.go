@@ -32,7 +32,7 @@ measured last, and whether it is crossed.`,
 		},
 	}
 	cmd.AddCommand(hooksTestVerb(t))
-	return forPrograms(t, cmd, "write a JSON array")
+	return formatted(t, forPrograms(t, cmd, "write a JSON array"))
 }
 
 func showHooks(t *terminal, list []control.Hook) {

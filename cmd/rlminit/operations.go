@@ -57,7 +57,7 @@ the supervisor was replaced is interrupted.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait until it is over")
-	return forPrograms(t, cmd, "write JSON")
+	return formatted(t, forPrograms(t, cmd, "write JSON"))
 }
 
 func listOperations(ctx context.Context, t *terminal, client *control.Client) error {

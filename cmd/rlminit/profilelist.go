@@ -45,7 +45,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "only those of this `KIND`")
 	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted and can be restored")
-	return forPrograms(t, cmd, "write a JSON array")
+	return formatted(t, forPrograms(t, cmd, "write a JSON array"))
 }
 
 // listTrash prints what rlminit profile restore can take back.

@@ -260,6 +260,9 @@ func between(least, most int, names ...string) cobra.PositionalArgs {
 
 // printJSON writes a value for programs.
 func (t *terminal) printJSON(v any) error {
+	if t.format == formatYAML || t.format == formatName {
+		return t.printAs(v)
+	}
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("cannot write the answer as JSON: %w", err)
