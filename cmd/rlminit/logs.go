@@ -96,6 +96,8 @@ func (flags *logFlags) add(t *terminal, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with new lines, until interrupted")
 	f.StringVarP(&flags.lines, "lines", "n", "", "the last `N` lines of each, or all (default: all of one log, 100 of each of several, 10 with -f)")
+	f.StringVar(&flags.lines, "tail", "", "the same, as other programs call it")
+	_ = f.MarkHidden("tail")
 	f.StringVar(&flags.since, "since", "", "lines since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
 	f.StringVar(&flags.until, "until", "", "lines until `TIME`")
 	f.StringVar(&flags.grep, "grep", "", "lines that match the regular `EXPRESSION` (RE2); (?i) in front ignores case")
@@ -140,7 +142,7 @@ func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (logAsk
 	case names > 1:
 		o.Lines = linesOfSeveral
 	}
-	if cmd.Flags().Changed("lines") {
+	if cmd.Flags().Changed("lines") || cmd.Flags().Changed("tail") {
 		n, err := newestLines(cmd, f.lines)
 		if err != nil {
 			return o, err
