@@ -184,6 +184,7 @@ var All = []Test{
 	{Name: "SchedulesBeside", Run: SchedulesBeside},
 	{Name: "AppliedInOrder", Run: AppliedInOrder, Root: true},
 	{Name: "SetsLeaveWhatTheyCannotRead", Run: SetsLeaveWhatTheyCannotRead, Root: true},
+	{Name: "AnswersAreDescribed", Run: AnswersAreDescribed, Root: true},
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
