@@ -49,7 +49,7 @@ type log struct {
 	skips          []skip
 	exit           string // how go test ended; "": it did not
 	costs          []cost
-	broken         bool   // a package failed outside of its tests, or a fault is none of chance
+	broken         bool // a package failed outside of its tests, or a fault is none of chance
 }
 
 // test names one by its package and its own name, with those it is a part of.
