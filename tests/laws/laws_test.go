@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"rlminit/tests/box"
@@ -50,15 +49,29 @@ func TestLaws(t *testing.T) {
 	}
 	set("checks", "1")
 	set("nofailfile", "true")
-	steps, sequences := 0, 0
-	for until := time.Now().Add(time.Duration(*minutes * float64(time.Minute))); time.Now().Before(until) && !t.Failed(); sequences++ {
-		t.Run(fmt.Sprint(sequences), rapid.MakeCheck(func(t *rapid.T) { steps += sequence(t) }))
+	began, sequences := time.Now(), 0
+	for time.Since(began).Minutes() < *minutes && !t.Failed() {
+		t.Run(fmt.Sprint(sequences), rapid.MakeCheck(sequence))
+		sequences++
 	}
 	t.Logf("%d sequences, %d steps", sequences, steps)
+	if fault.steps > 0 {
+		t.Logf("the first fault after %d steps, %.0f s: %s", fault.steps, fault.at.Sub(began).Seconds(), fault.said)
+	}
+}
+
+// steps is how many were done so far, those of shrinking too.
+var steps int
+
+// fault is the first one, before it was shrunk.
+var fault struct {
+	steps int
+	at    time.Time
+	said  string
 }
 
 // sequence is one box and what is done to it.
-func sequence(t *rapid.T) (steps int) {
+func sequence(t *rapid.T) {
 	auto := ""
 	if ns.Privileged() && rapid.Bool().Draw(t, "auto") {
 		auto = ", user: auto"
@@ -81,9 +94,9 @@ func sequence(t *rapid.T) (steps int) {
 	w.agree(w.model, "boot")
 	n := rapid.IntRange(1, *most).Draw(t, "steps")
 	for range n {
+		steps++
 		w.step()
 	}
-	return n
 }
 
 // roles are the first argument of the processes that are killed.
@@ -102,24 +115,20 @@ type pid struct{ run, number int }
 
 // step draws a step, does it and asks the laws.
 func (w *world) step() {
-	kind := rapid.SampledFrom(append(slices.Sorted(maps.Keys(verbs)), "kill", "boot")).Draw(w.T, "verb")
-	switch kind {
-	case "kill": // while nothing is done
-		role := rapid.SampledFrom(roles).Draw(w.T, "role")
-		w.kill(role, 0)
-		w.script = append(w.script, "# "+role+" was killed")
-		w.agree(w.model, role+" was killed")
-	case "boot":
-		w.boot()
-	default:
-		s := verbs[kind](w.T, w.model)
-		if s.none {
+	kind := rapid.SampledFrom(append(slices.Sorted(maps.Keys(verbs)), slices.Sorted(maps.Keys(stages))...)).Draw(w.T, "verb")
+	if stage := stages[kind]; stage != nil {
+		if !stage(w) {
 			w.step()
-			return
 		}
-		s.after.settle()
-		w.do(s)
+		return
 	}
+	s := verbs[kind](w.T, w.model)
+	if s.none {
+		w.step()
+		return
+	}
+	s.after.settle()
+	w.do(s)
 }
 
 // do does a step, with a kill of the supervisor in its midst now and then.
@@ -217,33 +226,11 @@ func (w *world) last() string { return w.script[len(w.script)-1] }
 
 // fail prints the steps that came to this.
 func (w *world) fail(format string, args ...any) {
+	if fault.steps == 0 {
+		said, _, _ := strings.Cut(fmt.Sprintf(format, args...), "{") // what follows is JSON
+		fault.steps, fault.at, fault.said = steps, time.Now(), strings.Join(strings.Fields(said), " ")
+	}
 	w.Fatalf("%s\nmodel:\n%s\nscript:\n%s\nprinted:\n%s", fmt.Sprintf(format, args...), w.model, strings.Join(w.script, "\n"), box.Tail(w.Printed()))
-}
-
-// boot stops or kills the container and starts it again.
-func (w *world) boot() {
-	end, how := w.Stop, "stopped"
-	if rapid.Bool().Draw(w.T, "crash") {
-		end, how = func() error { return w.Signal(int(unix.SIGKILL)) }, "killed"
-	}
-	w.script = append(w.script, "# the container is "+how+" and started again")
-	if err := end(); err != nil {
-		w.fail("%v", err)
-	}
-	if _, err := w.Ended(time.Minute); err != nil {
-		w.fail("%v", err)
-	}
-	if err := w.Start(); err != nil {
-		w.fail("%v", err)
-	}
-	clear(w.pids) // a new namespace may give the same numbers
-	after := w.model.copy()
-	after.each(func(_ string, p *profile) {
-		p.paused = false
-		p.restart()
-	})
-	after.settle()
-	w.agree(after, "the container was restarted")
 }
 
 // kill kills the supervisor or the file helper.
