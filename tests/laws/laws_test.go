@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 var (
 	minutes = flag.Float64("minutes", 1, "how long random sequences are tried")
 	most    = flag.Int("most", 12, "how many steps a sequence has at most")
+	only    = flag.String("only", "", "steps whose names fit this pattern alone are drawn")
 )
 
 func TestMain(m *testing.M) { os.Exit(ns.Main(m)) }
@@ -76,7 +78,15 @@ func sequence(t *rapid.T) {
 	if ns.Privileged() && rapid.Bool().Draw(t, "auto") {
 		auto = ", user: auto"
 	}
-	p, err := ns.New(box.Spec{Config: fmt.Sprintf(configuration, auto)}, ns.Programs())
+	services := map[string]profile{"plain": {desired: true}}
+	config := fmt.Sprintf(configuration, auto)
+	if rapid.IntRange(0, 5).Draw(t, "crowded") == 0 {
+		for i := range crowded {
+			services[inCrowd(i)] = profile{desired: true}
+			config += "  " + inCrowd(i) + ": {command: [sleep, infinity]}\n"
+		}
+	}
+	p, err := ns.New(box.Spec{Config: config}, ns.Programs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +98,7 @@ func sequence(t *rapid.T) {
 	w := &world{T: t, Place: p, pids: map[string]pid{}}
 	w.model = model{
 		profiles: map[string]profile{}, trash: map[string][]profile{},
-		services: map[string]profile{"plain": {desired: true}},
+		services: services,
 	}
 	w.model.settle()
 	w.agree(w.model, "boot")
@@ -113,9 +123,20 @@ type world struct {
 
 type pid struct{ run, number int }
 
+// drawn are the names of the steps from which the next one is drawn.
+func drawn() (all []string) {
+	fits := regexp.MustCompile(*only)
+	for _, name := range append(slices.Sorted(maps.Keys(verbs)), slices.Sorted(maps.Keys(stages))...) {
+		if fits.MatchString(name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // step draws a step, does it and asks the laws.
 func (w *world) step() {
-	kind := rapid.SampledFrom(append(slices.Sorted(maps.Keys(verbs)), slices.Sorted(maps.Keys(stages))...)).Draw(w.T, "verb")
+	kind := rapid.SampledFrom(drawn()).Draw(w.T, "verb")
 	if stage := stages[kind]; stage != nil {
 		if !stage(w) {
 			w.step()

@@ -148,9 +148,12 @@ func (m model) String() string {
 		}
 		b.WriteByte('\n')
 	}
+	runs := map[bool][]string{}
 	for _, name := range slices.Sorted(maps.Keys(m.services)) {
-		fmt.Fprintf(&b, "%s: runs %t\n", name, m.services[name].started != nil)
+		is := m.services[name].started != nil
+		runs[is] = append(runs[is], name)
 	}
+	fmt.Fprintf(&b, "services that run: %v\nservices that do not: %v\n", runs[true], runs[false])
 	for _, name := range slices.Sorted(maps.Keys(m.trash)) {
 		fmt.Fprintf(&b, "trash of %s: %d\n", name, len(m.trash[name]))
 	}

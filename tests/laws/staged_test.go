@@ -95,32 +95,43 @@ func (w *world) root(script string) {
 	}
 }
 
-// callers asks the control socket over 130 connections at once, none of which reads before
-// the last was asked, each for a start of the same service, and counts answers of success.
-const callers = `use IO::Socket::UNIX; $SIG{ALRM} = sub { print "$good of 130\n"; exit }; alarm 30;
-for (1..130) {
+// crowded is how many services a box of many has: more than there are operations that are
+// remembered for nobody.
+const crowded = 150
+
+// callers asks the control socket over as many connections at once, none of which reads
+// before the last has asked, each for a start or a stop of another service, and counts the
+// answers of success.
+const callers = `use IO::Socket::UNIX; $SIG{ALRM} = sub { print "$good\n"; exit }; alarm 30;
+for (0..%[1]d - 1) {
 	my $s = IO::Socket::UNIX->new(Peer => "/run/rlminit/control.sock") or die "connect: $!"; push @all, $s;
-	print $s "POST /v1/services/%s/start HTTP/1.1\r\nHost: rlminit\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"; $s->flush;
+	my $body = $_ %% 2 ? q({"wait":{"timeout_ms":20000}}) : "{}";
+	printf $s "POST /v1/services/s%%03d/%[2]s HTTP/1.1\r\nHost: rlminit\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %%d\r\n\r\n%%s", $_, length $body, $body; $s->flush;
 }
 for my $s (@all) { my $line = <$s>; $good++ if $line =~ m{^HTTP/1.1 200 } }
-print "$good of 130\n";`
+print "$good\n";`
 
-// crowd has more callers at once start a service than operations are remembered.
+// crowd has many callers command at once, each another service.
 func (w *world) crowd() bool {
-	name := rapid.SampledFrom(append(slices.Sorted(maps.Keys(w.model.profiles)), "plain")).Draw(w.T, "name")
-	after := w.model.copy()
-	after.each(func(is string, p *profile) {
-		if is == name {
-			p.desired, p.paused = true, false
-		}
-	})
-	after.settle()
-	if r := w.shell(box.Root, "perl -e '"+fmt.Sprintf(callers, name)+"'"); r.Out != "130 of 130\n" {
-		w.fail("answered are %s", r)
+	if len(w.model.services) < crowded {
+		return false
 	}
-	w.agree(after, "130 callers at once")
+	verb := rapid.SampledFrom([]string{"start", "stop"}).Draw(w.T, "of")
+	after := w.model.copy()
+	for i := range crowded {
+		p := after.services[inCrowd(i)]
+		p.desired, p.paused = verb == "start", false
+		after.services[inCrowd(i)] = p
+	}
+	after.settle()
+	if r := w.shell(box.Root, "perl -e '"+fmt.Sprintf(callers, crowded, verb)+"'"); r.Out != fmt.Sprintln(crowded) {
+		w.fail("of %d callers at once are answered %s", crowded, r)
+	}
+	w.agree(after, fmt.Sprintf("%s by %d callers at once", verb, crowded))
 	return true
 }
+
+func inCrowd(i int) string { return fmt.Sprintf("s%03d", i) }
 
 // cancelled is a rolling operation that is cancelled: what it has not come to stays as it
 // was recorded.
