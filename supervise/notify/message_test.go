@@ -58,6 +58,7 @@ func TestParseRefusesWhatIsMalformed(t *testing.T) {
 		"WATCHDOG_USEC=0":                     `WATCHDOG_USEC="0" is not understood`,
 		"EXTEND_TIMEOUT_USEC=1e6":             `EXTEND_TIMEOUT_USEC="1e6" is not understood`,
 		"FDSTORE=1\nFDNAME=a:b":               `FDNAME="a:b" is not understood`,
+		"FDSTORE=1\nFDNAME=" + strings.Repeat("n", maxName+1): `FDNAME="` + strings.Repeat("n", 40) + `"… is not understood`,
 		"FDSTOREREMOVE=1":                     "FDSTOREREMOVE without FDNAME",
 		"FDSTORE=1\nFDSTOREREMOVE=1":          "FDSTORE and FDSTOREREMOVE in one message",
 		"hello":                               `"hello" is no assignment`,
