@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,5 +50,12 @@ func TestBoundsOfADefinition(t *testing.T) {
 		if fault := CheckProfileForm(strings.Repeat("n", maxProfileName+past)); (fault != "") != (past == 1) {
 			t.Errorf("a name of %d bytes: %q", maxProfileName+past, fault)
 		}
+	}
+}
+
+// A definition that is longer than its bound is refused.
+func TestOnePastADefinition(t *testing.T) {
+	if _, faults := Decode("f", "web", append([]byte("command: [a]\n#"), bytes.Repeat([]byte("x"), MaxSize)...), nil); len(faults) == 0 {
+		t.Errorf("more than %d bytes are no fault", MaxSize)
 	}
 }

@@ -248,7 +248,13 @@ func (w *world) last() string { return w.script[len(w.script)-1] }
 // fail prints the steps that came to this.
 func (w *world) fail(format string, args ...any) {
 	if fault.steps == 0 {
-		said, _, _ := strings.Cut(fmt.Sprintf(format, args...), "{") // what follows is JSON
+		said := fmt.Sprintf(format, args...)
+		for _, word := range []string{"neither done:", "want exit code"} { // what was done comes before
+			if at := strings.Index(said, word); at >= 0 {
+				said = said[at:]
+			}
+		}
+		said, _, _ = strings.Cut(said, "{") // what follows is JSON
 		fault.steps, fault.at, fault.said = steps, time.Now(), strings.Join(strings.Fields(said), " ")
 	}
 	w.Fatalf("%s\nmodel:\n%s\nscript:\n%s\nprinted:\n%s", fmt.Sprintf(format, args...), w.model, strings.Join(w.script, "\n"), box.Tail(w.Printed()))

@@ -216,6 +216,7 @@ var inner = []string{
 	"beside/page/view.most", "beside/page/view.saidMost",
 	"cmd/rlminit-page.bufferMost", "cmd/rlminit-page.memoryLimit",
 	"control.logLineLimit",
+	"fleet/data.maxDepth", "fleet/data.maxEntries",
 	"fleet/agent.most", "fleet/agent.mostForeign",
 	"journal.maxBatch", "journal.maxSnapshot",
 	"logs.headMost", "logs.maxSlots", "logs.most", "logs.queueMost",

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 // The log after the last that can be followed is refused; a second tab of one that is
 // followed is not.
 func TestOneLogTooMany(t *testing.T) {
-	s := NewTails(NewSupervisor(control.NewClient(t.TempDir()+"/none")), func([][]byte, int) []byte { return nil })
+	s := NewTails(NewSupervisor(control.Open()), func([][]byte, int) []byte { return nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var tabs []*LogTab
@@ -32,5 +33,15 @@ func TestOneLogTooMany(t *testing.T) {
 	}
 	for _, tab := range append(tabs, again) {
 		tab.Close()
+	}
+}
+
+// A line is kept up to its bound, and one byte, by which it is known that there was more.
+func TestOnePastALine(t *testing.T) {
+	s := NewTails(nil, func([][]byte, int) []byte { return nil })
+	tail := &tail{timer: true}
+	s.line(tail, bytes.Repeat([]byte("x"), 2*lineMost))
+	if len(tail.lines[0]) != lineMost+1 {
+		t.Errorf("%d bytes are kept", len(tail.lines[0]))
 	}
 }

@@ -27,3 +27,17 @@ func TestFormsOnePastTheirBounds(t *testing.T) {
 		t.Errorf("a search has %d bytes", len(q))
 	}
 }
+
+// A search shows the last lines that fit, and knows that there were more.
+func TestOneHitTooMany(t *testing.T) {
+	var k ring
+	for i := range hitsMost + 1 {
+		if k.cut {
+			t.Fatalf("with %d lines it is cut", i)
+		}
+		k.add(logLine{Text: strconv.Itoa(i)}, hitsMost)
+	}
+	if !k.cut || len(k.lines) != hitsMost || k.lines[0].Text != "1" {
+		t.Errorf("%d lines, the first %q, cut: %t", len(k.lines), k.lines[0].Text, k.cut)
+	}
+}
