@@ -14,3 +14,14 @@ func TestOnePastADirectory(t *testing.T) {
 		}
 	}
 }
+
+// When all queues together are at their bound, a log with a file has no more room than one
+// without.
+func TestQueuesOnePastTheirBound(t *testing.T) {
+	s := &Slot{cfg: &Config{File: true}}
+	for queued, want := range map[int]int{queuedMost - 1: queueMost, queuedMost: queueKeep} {
+		if got := (&memory{queued: queued}).room(s); got != want {
+			t.Errorf("with %d bytes in queues it has room for %d, not %d", queued, got, want)
+		}
+	}
+}
