@@ -103,6 +103,7 @@ nightly: go ## all that is too long for each change: releases, the virtual machi
 	$(MAKE) test-fleet-nemesis MINUTES=$(or $(MINUTES),10) SLACK=30s
 	$(MAKE) chaos
 	$(MAKE) mutants
+	$(MAKE) mutants-laws
 
 .PHONY: test
 test: ## everything: unit tests, PID namespaces, Docker; ends with what was left out
