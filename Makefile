@@ -103,6 +103,7 @@ nightly: go ## all that is too long for each change: releases, the virtual machi
 	$(MAKE) test-fleet-nemesis MINUTES=$(or $(MINUTES),10) SLACK=30s
 	$(MAKE) chaos
 	$(MAKE) mutants
+	$(MAKE) mutants-laws
 
 .PHONY: test
 test: ## everything: unit tests, PID namespaces, Docker; ends with what was left out
@@ -156,6 +157,10 @@ explore: go ## every graph of three services, of four daemons without a ring, an
 .PHONY: mutants
 mutants: go ## breaks the core in one place after the other, and names the faults that its exploration does not find; ONE=PATTERN for some: half an hour
 	$(GO) run ./tests/cmd/mutants '$(ONE)'
+
+.PHONY: mutants-laws
+mutants-laws: go ## puts seven faults that once were there into the product, one after the other, and names those that make laws does not find within five minutes; ONE=PATTERN for some, SEARCHES=3 for each
+	$(GO) run ./tests/cmd/mutants -laws -searches $(or $(SEARCHES),1) '$(ONE)'
 
 .PHONY: test-fleet
 test-fleet: go ## the fleet: its agent's exploration and the faults that it must find, real etcd, members in namespaces and in Docker; SHORT=-short: without an S3 server, FLEET=./agent: of that alone

@@ -267,6 +267,14 @@ func TestServicesAboveTheirBound(t *testing.T) {
 	if served, turned := count(some, 300); served != connectionsEach || turned != turnedEach {
 		t.Errorf("of one who may not command %d are served and %d turned away", served, turned)
 	}
+	rest := 0 // of services that may not command, all together
+	for tag := uint32(50100); tag < 50200; tag++ {
+		served, _ := count(tag, connectionsEach)
+		rest += served
+	}
+	if rest != connectionsRest-connectionsEach || b.turned != turnedMax {
+		t.Errorf("of all that may not command %d are served beside the first, and %d turned away", rest, b.turned)
+	}
 	if served, turned := count(all, 300); served != 300 || turned != 0 {
 		t.Errorf("of one who may command %d are served and %d turned away", served, turned)
 	}

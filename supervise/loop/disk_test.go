@@ -175,12 +175,20 @@ func (s *simulation) volume(v *volume.Volume, alive context.Context, kill func()
 	}
 	r := rand.New(rand.NewPCG(s.rand.Uint64(), 3))
 	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
+	if s.world.script != nil { // all that waits for a record follows it, and all else comes before
+		fault = func(string) error {
+			time.Sleep(time.Microsecond)
+			return nil
+		}
+	}
 	store.Ours().Fail(fault)
 	v.Journal.Fault = fault
 	if s.homes != nil {
 		store.SweepUnfinished() // as who takes a volume over does
 	}
-	v.Use(store)
+	if s.store = store; !s.absent {
+		v.Use(store)
+	}
 	return store
 }
 

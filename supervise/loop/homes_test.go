@@ -54,6 +54,7 @@ func TestSimulationOfProfiles(t *testing.T) {
 type homes struct {
 	sim     *simulation
 	config  *config.Config
+	bundle  config.Bundle // that config was made of
 	runtime string
 	names   []string
 	all     map[string]*home  // by id

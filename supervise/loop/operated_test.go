@@ -241,6 +241,7 @@ func (m *mortal) WriteAt(b []byte, at int64) (int, error) {
 // remembers takes note of a row that was written.
 func (w *world) remembers(row []byte) {
 	at := rowHead + binary.LittleEndian.Uint32(row[8:])
+	w.script.row(string(row[rowHead:at]), row[at:])
 	if name, is := strings.CutPrefix(string(row[rowHead:at]), remember.ServicesUnder); is {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/core"
@@ -30,6 +31,7 @@ import (
 	"rlminit/supervise/order"
 	"rlminit/supervise/process"
 	"rlminit/supervise/registry"
+	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
 	"rlminit/tests/box"
@@ -123,14 +125,14 @@ type simulation struct {
 	wanted map[string]machine.Want        // as acknowledged; absent: not sure
 	orders orders
 	homes  *homes // the profiles; nil: it has none
+
+	settings func(*handover.Table) *settings.Settings // the configuration, which a reload reads again; nil: it never changes
+	absent   bool                                     // the volume is another container's
+	store    *profiles.Store                          // of the volume, as the supervisor of the moment has it, or would
 }
 
 func (s *simulation) run() {
-	var err error
-	if s.socket, err = notify.Listen(filepath.Join(s.TempDir(), "notify"), 0o600); err != nil {
-		s.Fatal(err)
-	}
-	s.socket.Close()
+	s.listen()
 	s.hold()
 	if s.homes == nil {
 		s.define()
@@ -175,6 +177,15 @@ func (s *simulation) run() {
 		trace := s.world.trace
 		s.Errorf("%s\n%s", strings.Join(trace[max(0, len(trace)-300):], "\n"), strings.Join(s.world.wrong, "\n"))
 	}
+}
+
+// listen makes the notify socket of all services.
+func (s *simulation) listen() {
+	var err error
+	if s.socket, err = notify.Listen(filepath.Join(s.TempDir(), "notify"), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.socket.Close()
 }
 
 // hold has tier 1 hold nothing yet but empty memory.
@@ -239,6 +250,9 @@ func (s *simulation) replace(everything context.Context) {
 			w.take(m)
 		}
 	})
+	if s.settings != nil {
+		next.Preparer.Settings = s.settings(next.Memory.Table)
+	}
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
 	// Each takes another time, and some none: what comes first is the seed's choice.
@@ -250,7 +264,7 @@ func (s *simulation) replace(everything context.Context) {
 		return rand.New(rand.NewPCG(slowness, sum))
 	}
 	next.Spawner.Immediate = func(of spawn.Service) bool {
-		return chance(of).IntN(2) == 0 && next.Preparer.Immediate(of)
+		return s.world.script != nil || chance(of).IntN(2) == 0 && next.Preparer.Immediate(of)
 	}
 	next.Spawner.Prepare = func(of spawn.Service, at *rights.Progress) process.Prepared {
 		if of.Probe == nil && !next.Spawner.Immediate(of) { // of a probe the world has the time from its spawn on

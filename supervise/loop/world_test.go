@@ -47,6 +47,7 @@ type world struct {
 	counts    map[string]int
 	boots     int                 // of the container: what was to happen in the one before does not
 	inhabits  func(m *wire.Spawn) // looks at a service's spawn; nil: nobody does
+	script    *script             // of a golden trace, which says what happens; nil: luck does
 }
 
 // body is a child as tier 1's table has it.
@@ -114,6 +115,7 @@ func (w *world) later(d time.Duration, f func()) {
 func (w *world) say(m wire.Message) {
 	w.tell(func() {
 		w.note("  → %T%+v", m, m)
+		w.script.from(m)
 		w.hear(m)
 	})
 }
@@ -134,6 +136,7 @@ func (w *world) tell(f func()) {
 func (w *world) take(m wire.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.script.to(m)
 	switch m := m.(type) {
 	case *wire.Spawn:
 		w.spawn(m)
@@ -180,6 +183,8 @@ func (w *world) spawn(m *wire.Spawn) {
 	}
 	delay := time.Duration(b.rand.Int64N(int64(20 * time.Millisecond)))
 	switch luck := b.rand.IntN(100); {
+	case w.script != nil:
+		w.later(soon(b), func() { w.born(b) })
 	case w.peaceful:
 		w.later(delay, func() { w.born(b) })
 	case luck < 15:
@@ -204,6 +209,9 @@ func (w *world) spawn(m *wire.Spawn) {
 	}
 }
 
+// soon is when a script has something happen to a child: to no two at the same time.
+func soon(b *body) time.Duration { return time.Millisecond + time.Duration(b.id)*50*time.Microsecond }
+
 func (w *world) fell(b *body, step wire.Step, errno unix.Errno) {
 	if b.state != wire.ChildPending {
 		return
@@ -225,6 +233,10 @@ func (w *world) born(b *body) {
 	b.started = uint64(boottime()) / wire.Tick
 	w.counted(b.name)
 	w.awake(b)
+	if w.script != nil {
+		w.say(&wire.Spawned{ID: b.id, PID: b.pid, StartTime: b.started})
+		return
+	}
 	announce := func() {
 		w.tell(func() {
 			b.said = true
@@ -289,7 +301,7 @@ func (w *world) dies(b *body, code int32, sig unix.Signal) {
 	if b.state != wire.ChildAlive {
 		return
 	}
-	if b.rand.IntN(4) == 0 && b.asking == nil {
+	if w.script == nil && b.rand.IntN(4) == 0 && b.asking == nil {
 		b.leftovers = uint32(1 + b.rand.IntN(3))
 	}
 	w.counts["died"]++
@@ -331,6 +343,8 @@ func (w *world) signal(m *wire.Signal) {
 		case sig == unix.SIGKILL:
 			w.later(time.Millisecond+time.Duration(b.id)*time.Microsecond, func() { w.dies(b, -1, unix.SIGKILL) })
 		case sig == unix.SIGCONT, b.deaf:
+		case w.script != nil:
+			w.later(soon(b), func() { w.dies(b, -1, sig) })
 		default:
 			w.later(time.Duration(b.rand.Int64N(int64(3*time.Second))), func() { w.dies(b, 0, 0) })
 		}

@@ -115,20 +115,20 @@ func (w *world) differs(m model) string {
 
 // unlike says in what a service is not as the model has it.
 func (w *world) unlike(name string, p *profile, is control.Service) string {
-	verdict := "off"
-	if p.inForce() {
-		verdict = "ok"
-	}
 	before, ran := w.pids[name]
 	switch {
-	case is.Verdict != verdict:
-		return "its verdict should be " + verdict
+	case is.Verdict != p.verdict():
+		return "its verdict should be " + p.verdict()
+	case is.Desired != state(p.desired):
+		return "its desired state should be " + state(p.desired)
 	case (is.PID != nil) != (p.started != nil):
 		return "it runs, or does not"
 	case is.Outdated != p.outdated():
 		return fmt.Sprintf("outdated should be %t", p.outdated())
 	case is.Profile != nil && *is.Kind != p.kind:
 		return "its kind should be " + p.kind
+	case is.Profile != nil && !p.refused && (is.Port != nil) != ported[p.kind]:
+		return fmt.Sprintf("that it has a port should be %t", ported[p.kind])
 	case is.Restarts != 0 && is.Flapping:
 		return "it flaps"
 	case is.PID != nil && ran && (*is.PID == before.number) != (p.run == before.run):
@@ -137,10 +137,12 @@ func (w *world) unlike(name string, p *profile, is control.Service) string {
 	return ""
 }
 
-// well: nobody is ever ill or pending here, whoever is asked.
-func (w *world) well(model) string {
+// well: nobody is ever pending here, and all that are asked say whether one is ill.
+func (w *world) well(m model) string {
+	ill := false
+	m.each(func(_ string, p *profile) { ill = ill || p.verdict() == "ill" })
 	for _, argv := range [][]string{{"status", "-q"}, {"health", "--level", "ready"}, {"health", "--level", "well"}} {
-		if r := w.exec(box.Service, "", append([]string{"rlminit"}, argv...)...); r.Code != 0 {
+		if r := w.exec(box.Service, "", append([]string{"rlminit"}, argv...)...); (r.Code != 0) != ill {
 			return fmt.Sprintf("%s: %s", strings.Join(argv, " "), r)
 		}
 	}
@@ -186,6 +188,9 @@ func (w *world) defined(m model) string {
 	type settings struct{ kind, value string }
 	first := map[settings]string{}
 	for name, p := range m.profiles {
+		if p.refused {
+			continue // it has none, or that of before
+		}
 		text, why := w.definition(name)
 		if why != "" {
 			return why

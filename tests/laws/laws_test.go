@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"rlminit/tests/box"
@@ -20,6 +20,7 @@ import (
 var (
 	minutes = flag.Float64("minutes", 1, "how long random sequences are tried")
 	most    = flag.Int("most", 12, "how many steps a sequence has at most")
+	only    = flag.String("only", "", "steps whose names fit this pattern alone are drawn")
 )
 
 func TestMain(m *testing.M) { os.Exit(ns.Main(m)) }
@@ -50,20 +51,42 @@ func TestLaws(t *testing.T) {
 	}
 	set("checks", "1")
 	set("nofailfile", "true")
-	steps, sequences := 0, 0
-	for until := time.Now().Add(time.Duration(*minutes * float64(time.Minute))); time.Now().Before(until) && !t.Failed(); sequences++ {
-		t.Run(fmt.Sprint(sequences), rapid.MakeCheck(func(t *rapid.T) { steps += sequence(t) }))
+	began, sequences := time.Now(), 0
+	for time.Since(began).Minutes() < *minutes && !t.Failed() {
+		t.Run(fmt.Sprint(sequences), rapid.MakeCheck(sequence))
+		sequences++
 	}
 	t.Logf("%d sequences, %d steps", sequences, steps)
+	if fault.steps > 0 {
+		t.Logf("the first fault after %d steps, %.0f s: %s", fault.steps, fault.at.Sub(began).Seconds(), fault.said)
+	}
+}
+
+// steps is how many were done so far, those of shrinking too.
+var steps int
+
+// fault is the first one, before it was shrunk.
+var fault struct {
+	steps int
+	at    time.Time
+	said  string
 }
 
 // sequence is one box and what is done to it.
-func sequence(t *rapid.T) (steps int) {
+func sequence(t *rapid.T) {
 	auto := ""
 	if ns.Privileged() && rapid.Bool().Draw(t, "auto") {
 		auto = ", user: auto"
 	}
-	p, err := ns.New(box.Spec{Config: fmt.Sprintf(configuration, auto)}, ns.Programs())
+	services := map[string]profile{"plain": {desired: true}}
+	config := fmt.Sprintf(configuration, auto)
+	if rapid.IntRange(0, 5).Draw(t, "crowded") == 0 {
+		for i := range crowded {
+			services[inCrowd(i)] = profile{desired: true}
+			config += "  " + inCrowd(i) + ": {command: [sleep, infinity]}\n"
+		}
+	}
+	p, err := ns.New(box.Spec{Config: config}, ns.Programs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +98,15 @@ func sequence(t *rapid.T) (steps int) {
 	w := &world{T: t, Place: p, pids: map[string]pid{}}
 	w.model = model{
 		profiles: map[string]profile{}, trash: map[string][]profile{},
-		services: map[string]profile{"plain": {desired: true}},
+		services: services,
 	}
 	w.model.settle()
 	w.agree(w.model, "boot")
 	n := rapid.IntRange(1, *most).Draw(t, "steps")
 	for range n {
+		steps++
 		w.step()
 	}
-	return n
 }
 
 // roles are the first argument of the processes that are killed.
@@ -100,26 +123,33 @@ type world struct {
 
 type pid struct{ run, number int }
 
+// drawn are the names of the steps from which the next one is drawn.
+func drawn() (all []string) {
+	fits := regexp.MustCompile(*only)
+	for _, name := range append(slices.Sorted(maps.Keys(verbs)), slices.Sorted(maps.Keys(stages))...) {
+		if fits.MatchString(name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // step draws a step, does it and asks the laws.
 func (w *world) step() {
-	kind := rapid.SampledFrom(append(slices.Sorted(maps.Keys(verbs)), "kill", "boot")).Draw(w.T, "verb")
-	switch kind {
-	case "kill": // while nothing is done
-		role := rapid.SampledFrom(roles).Draw(w.T, "role")
-		w.kill(role, 0)
-		w.script = append(w.script, "# "+role+" was killed")
-		w.agree(w.model, role+" was killed")
-	case "boot":
-		w.boot()
-	default:
-		s := verbs[kind](w.T, w.model)
-		if s.none {
+	kind := rapid.SampledFrom(drawn()).Draw(w.T, "verb")
+	if stage := stages[kind]; stage != nil {
+		if !stage(w) {
 			w.step()
-			return
 		}
-		s.after.settle()
-		w.do(s)
+		return
 	}
+	s := verbs[kind](w.T, w.model)
+	if s.none {
+		w.step()
+		return
+	}
+	s.after.settle()
+	w.do(s)
 }
 
 // do does a step, with a kill of the supervisor in its midst now and then.
@@ -217,33 +247,17 @@ func (w *world) last() string { return w.script[len(w.script)-1] }
 
 // fail prints the steps that came to this.
 func (w *world) fail(format string, args ...any) {
+	if fault.steps == 0 {
+		said := fmt.Sprintf(format, args...)
+		for _, word := range []string{"neither done:", "want exit code"} { // what was done comes before
+			if at := strings.Index(said, word); at >= 0 {
+				said = said[at:]
+			}
+		}
+		said, _, _ = strings.Cut(said, "{") // what follows is JSON
+		fault.steps, fault.at, fault.said = steps, time.Now(), strings.Join(strings.Fields(said), " ")
+	}
 	w.Fatalf("%s\nmodel:\n%s\nscript:\n%s\nprinted:\n%s", fmt.Sprintf(format, args...), w.model, strings.Join(w.script, "\n"), box.Tail(w.Printed()))
-}
-
-// boot stops or kills the container and starts it again.
-func (w *world) boot() {
-	end, how := w.Stop, "stopped"
-	if rapid.Bool().Draw(w.T, "crash") {
-		end, how = func() error { return w.Signal(int(unix.SIGKILL)) }, "killed"
-	}
-	w.script = append(w.script, "# the container is "+how+" and started again")
-	if err := end(); err != nil {
-		w.fail("%v", err)
-	}
-	if _, err := w.Ended(time.Minute); err != nil {
-		w.fail("%v", err)
-	}
-	if err := w.Start(); err != nil {
-		w.fail("%v", err)
-	}
-	clear(w.pids) // a new namespace may give the same numbers
-	after := w.model.copy()
-	after.each(func(_ string, p *profile) {
-		p.paused = false
-		p.restart()
-	})
-	after.settle()
-	w.agree(after, "the container was restarted")
 }
 
 // kill kills the supervisor or the file helper.

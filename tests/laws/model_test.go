@@ -23,11 +23,23 @@ type profile struct {
 	settings
 	desired bool      // it is meant to run, as recorded
 	paused  bool      // stopped until the container's next start
+	refused bool      // its definition is: it is not started with it
 	started *settings // of its process; nil: it does not run
 	run     int       // its process is the same as long as this is
 }
 
 func (p *profile) inForce() bool { return p.desired && !p.paused }
+
+// verdict is how a user sees it: none is pending once the box has settled.
+func (p *profile) verdict() string {
+	switch {
+	case p.inForce() && p.started == nil:
+		return "ill"
+	case p.inForce():
+		return "ok"
+	}
+	return "off"
+}
 
 // model is what a box should look like. Its values are copied, never shared.
 type model struct {
@@ -35,6 +47,9 @@ type model struct {
 	trash    map[string][]profile // by name, the newest last
 	services map[string]profile   // of the configuration, by name
 }
+
+// ported is whether a kind's profiles have a port.
+var ported = map[string]bool{"default": true, "loud": true, "quiet": false}
 
 // begins is whether a kind's profiles are meant to run at their beginning.
 var begins = map[string]bool{"default": true, "loud": true, "quiet": false}
@@ -70,7 +85,7 @@ func (m model) settle() {
 		switch {
 		case !p.inForce():
 			p.started = nil
-		case p.started == nil:
+		case p.started == nil && !p.refused:
 			p.begin()
 		}
 	})
@@ -127,15 +142,18 @@ func (m model) String() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m.profiles)) {
 		p := m.profiles[name]
-		fmt.Fprintf(&b, "%s: %+v desired %t paused %t", name, p.settings, p.desired, p.paused)
+		fmt.Fprintf(&b, "%s: %+v desired %t paused %t refused %t", name, p.settings, p.desired, p.paused, p.refused)
 		if p.started != nil {
 			fmt.Fprintf(&b, " runs with %+v", *p.started)
 		}
 		b.WriteByte('\n')
 	}
+	runs := map[bool][]string{}
 	for _, name := range slices.Sorted(maps.Keys(m.services)) {
-		fmt.Fprintf(&b, "%s: runs %t\n", name, m.services[name].started != nil)
+		is := m.services[name].started != nil
+		runs[is] = append(runs[is], name)
 	}
+	fmt.Fprintf(&b, "services that run: %v\nservices that do not: %v\n", runs[true], runs[false])
 	for _, name := range slices.Sorted(maps.Keys(m.trash)) {
 		fmt.Fprintf(&b, "trash of %s: %d\n", name, len(m.trash[name]))
 	}

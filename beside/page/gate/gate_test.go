@@ -391,6 +391,7 @@ func TestTokenFile(t *testing.T) {
 		strings.Repeat("x", 513):              "more than 512 bytes",
 		strings.Repeat("n", 65) + " " + annes: "the name has more than 64",
 		strings.Repeat(bare+"\n", 1001):       "more than 1000 tokens",
+		strings.Repeat("#", fileMost+1):       "more than 1048576 bytes",
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

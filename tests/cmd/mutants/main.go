@@ -4,6 +4,11 @@
 // more is an error: it is to be written again, or taken out with what it was about.
 //
 //	go run ./tests/cmd/mutants [-walks 8] [PATTERN]
+//
+// With -laws it puts the faults of tests/laws/mutants into the whole product, and tells which
+// of these the random verbs of tests/laws do not find.
+//
+//	go run ./tests/cmd/mutants -laws [-searches 1] [-minutes 5] [PATTERN]
 package main
 
 import (
@@ -20,11 +25,20 @@ import (
 
 func main() {
 	walks := flag.Int("walks", 8, "lives of each graph of services")
+	product := flag.Bool("laws", false, "the product mutants, which tests/laws must find")
+	searches := flag.Int("searches", 1, "with -laws: searches for each")
+	minutes := flag.Float64("minutes", 5, "with -laws: how long a search takes at most")
 	flag.Parse()
 	pattern, err := regexp.Compile(flag.Arg(0))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(2)
+	}
+	if *product {
+		if seek(pattern, *searches, *minutes) > 0 {
+			os.Exit(1)
+		}
+		return
 	}
 	missed := 0
 	for _, m := range mutants {
