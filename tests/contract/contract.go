@@ -227,6 +227,8 @@ var All = []Test{
 	{Name: "PoisonedByRoot", Run: PoisonedByRoot, Root: true},
 	{Name: "FileHelperStops", Run: FileHelperStops, Root: true},
 	{Name: "OwnedProfilesMove", Run: OwnedProfilesMove, Root: true},
+	{Name: "OwnedTrash", Run: OwnedTrash, Root: true},
+	{Name: "OwnedTrashWithout", Run: OwnedTrashWithout, Root: true},
 	{Name: "ManyOwnedProfiles", Run: ManyOwnedProfiles, Root: true},
 	{Name: "HostileProfile", Run: HostileProfile, Root: true},
 	{Name: "ProfileUsersRunOut", Run: ProfileUsersRunOut, Root: true},
