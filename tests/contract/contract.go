@@ -186,6 +186,7 @@ var All = []Test{
 	{Name: "SetsLeaveWhatTheyCannotRead", Run: SetsLeaveWhatTheyCannotRead, Root: true},
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
+	{Name: "ServiceDirectoryGoesAway", Run: ServiceDirectoryGoesAway, Root: true},
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
 	{Name: "EveryCallerIsAnswered", Run: EveryCallerIsAnswered},
 	{Name: "RollingStopLeavesTheRest", Run: RollingStopLeavesTheRest},

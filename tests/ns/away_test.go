@@ -91,3 +91,24 @@ func volumeTwice(t *testing.T) (home string) {
 	t.Cleanup(func() { _ = unix.Unmount(spare, unix.MNT_DETACH) })
 	return home
 }
+
+// TestSlotsGoAway: a service directory that is hidden by another file system, with the whole
+// runtime directory or alone, says nothing about services, whatever is there in its place:
+// what runs goes on, that is said once, and what was asked for meanwhile is done when it is
+// back.
+func TestSlotsGoAway(t *testing.T) {
+	if !Privileged() {
+		t.Skip("needs root: it mounts")
+	}
+	const dir = "/run/rlminit/services"
+	for name, ways := range map[string][2]string{
+		"hidden":      {"mount -t tmpfs -o mode=755 none " + dir, "umount -l " + dir},
+		"another's":   {"mount -t tmpfs -o mode=755,uid=49999,gid=49999 none " + dir + "; mkdir " + dir + "/foreign; cp " + contract.StrangerFile + " " + dir + "/foreign/service.yaml", "umount -l " + dir},
+		"all is gone": {"mount -t tmpfs -o mode=755 none /run", "umount -l /run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			contract.SlotsGoAway(t, Start, ways[0], ways[1], name != "all is gone")
+		})
+	}
+}
