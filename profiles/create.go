@@ -252,6 +252,9 @@ func (s *Store) furnishAside(name, temp, kind string, how *Creation, settings *S
 			err = s.tree.home.Mkdir(temp, dirMode)
 		}
 	}
+	if err == nil && (how.Import != nil || how.Clone != "") {
+		err = s.Ownership.aside(name, temp)
+	}
 	switch {
 	case err != nil:
 	case how.Import != nil:

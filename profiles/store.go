@@ -250,8 +250,7 @@ func (v *tree) dirFor(rel string) *durable.Dir {
 // said. changed: the list may not be what List returns now.
 func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs, secrets.Home} {
-		s.Ownership.takeBackTemps(dir)
-		s.tree.told.failure(s.tree.dirFor(dir).CleanTemps(dir))
+		s.tree.told.failure(s.Ownership.cleanTemps(dir))
 	}
 	settings := s.tree.settings.Load()
 	var names []string
@@ -320,9 +319,8 @@ func (s *Store) SweepUnfinished() {
 		return
 	}
 	go func() {
-		s.Ownership.takeBackTemps(profilesDir)
 		for _, rel := range left {
-			s.tree.told.failure(s.tree.dirFor(rel).RemoveAll(rel))
+			s.tree.told.failure(s.Ownership.removeAll(rel))
 		}
 	}()
 }

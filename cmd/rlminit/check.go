@@ -400,10 +400,3 @@ func firstLine(s string) string {
 	return line
 }
 
-// configPath is where init looks for the configuration when no flag names it.
-func configPath() string {
-	if path := os.Getenv("RLMINIT_CONFIG"); path != "" {
-		return path
-	}
-	return config.DefaultPath
-}

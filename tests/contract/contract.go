@@ -187,6 +187,7 @@ var All = []Test{
 	{Name: "AnswersAreDescribed", Run: AnswersAreDescribed, Root: true},
 	{Name: "SetsAreCutOff", Run: SetsAreCutOff, Root: true},
 
+	{Name: "ServiceDirectoryGoesAway", Run: ServiceDirectoryGoesAway, Root: true},
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
 	{Name: "EveryCallerIsAnswered", Run: EveryCallerIsAnswered},
 	{Name: "RollingStopLeavesTheRest", Run: RollingStopLeavesTheRest},
@@ -228,6 +229,8 @@ var All = []Test{
 	{Name: "PoisonedByRoot", Run: PoisonedByRoot, Root: true},
 	{Name: "FileHelperStops", Run: FileHelperStops, Root: true},
 	{Name: "OwnedProfilesMove", Run: OwnedProfilesMove, Root: true},
+	{Name: "OwnedTrash", Run: OwnedTrash, Root: true},
+	{Name: "OwnedTrashWithout", Run: OwnedTrashWithout, Root: true},
 	{Name: "ManyOwnedProfiles", Run: ManyOwnedProfiles, Root: true},
 	{Name: "HostileProfile", Run: HostileProfile, Root: true},
 	{Name: "ProfileUsersRunOut", Run: ProfileUsersRunOut, Root: true},
