@@ -331,8 +331,16 @@ type Repaired struct {
 // the variable.
 type SetProfile struct {
 	Environment map[string]*string `json:"environment"`
-	Restart     bool               `json:"restart,omitempty"` // what runs with older values
-	Wait        *Wait              `json:"wait,omitempty"`    // with Restart: for its gateway, if that is to run
+	Secrets     map[string]string  `json:"secrets,omitempty"`      // beside those that it has; shown nowhere
+	OnlyPresent bool               `json:"only_present,omitempty"` // a secret only if it has that already
+	Restart     bool               `json:"restart,omitempty"`      // what runs with older values
+	Wait        *Wait              `json:"wait,omitempty"`         // with Restart: for its gateway, if that is to run
+}
+
+// ProfileSet is its answer.
+type ProfileSet struct {
+	Profile
+	Revision int `json:"revision"` // which rlminit rollback takes back; 0: there is none
 }
 
 // SetProfiles is the body of POST /v1/set: what some profiles are to have from their next

@@ -392,27 +392,13 @@ func (r *Profiles) Import(ctx context.Context, what control.ImportProfile, from 
 	return outcome, nil
 }
 
-// Set changes a profile's environment. Its gateway is restarted if it runs, for a
-// process keeps the environment that it began with; with a wait, one that does not
-// come up again is the error.
-func (r *Profiles) Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (view control.Profile, err error) {
-	store, p, err := r.profile(name)
-	if err != nil {
-		return view, err
+// Up waits for a profile's gateway, if that is to run; one that does not come up is the
+// error.
+func (r *Profiles) Up(ctx context.Context, name string, wait *control.Wait) error {
+	if outcome := r.services.Await(ctx, profiles.GatewayName(name), true, wait); outcome.Problem != nil {
+		return outcome.Problem
 	}
-	if p, err = store.SetEnvironment(p.Name, what.Environment); err != nil {
-		return view, problemOf(err)
-	}
-	store.Records.NoteChange(p.Name, slices.Collect(maps.Keys(what.Environment)), profiles.Actor(by))
-	if err := r.changed(p, what.Restart, by); err != nil {
-		return view, err
-	}
-	if what.Wait != nil && what.Restart {
-		if outcome := r.services.Await(ctx, p.Service(), true, what.Wait); outcome.Problem != nil {
-			return view, outcome.Problem
-		}
-	}
-	return r.describe(p), nil
+	return nil
 }
 
 // before is what is known under the name of a profile that is yet to be made: what

@@ -102,6 +102,8 @@ var All = []Test{
 	{Name: "PurgeEmptiesTheTrash", Run: PurgeEmptiesTheTrash},
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},
 	{Name: "ProfileSetIsWaitedFor", Run: ProfileSetIsWaitedFor},
+	{Name: "SetOfOne", Run: SetOfOne},
+	{Name: "SetsOfOneAreCutOff", Run: SetsOfOneAreCutOff},
 	{Name: "BriefGatewaysAreSaid", Run: BriefGatewaysAreSaid},
 	{Name: "MissingSegment", Run: MissingSegment, Root: true},
 	{Name: "ClockGoesBackwards", Root: true, Run: ClockGoesBackwards},
