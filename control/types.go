@@ -244,6 +244,7 @@ type Profile struct {
 	Name        string            `json:"name"`
 	Kind        string            `json:"kind"`
 	Dir         string            `json:"dir"`
+	Profile     string            `json:"profile"` // the name
 	Service     string            `json:"service"`
 	Port        *int              `json:"port"`
 	Desired     string            `json:"desired"`
@@ -555,6 +556,7 @@ type Event struct {
 	Boot    string    `json:"boot,omitempty"` // the start of the container
 	Type    string    `json:"type,omitempty"` // "transition", or another record's; the keys below are a transition's
 	Service string    `json:"service"`
+	Profile string    `json:"profile,omitempty"` // whose gateway it is
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Cause   string    `json:"cause"`

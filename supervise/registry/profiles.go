@@ -148,7 +148,7 @@ func recorded(by control.Actor) *profiles.Actor {
 }
 
 func (r *Profiles) describe(p profiles.Profile) control.Profile {
-	view := control.Profile{Name: p.Name, Kind: config.KindCalled(p.Kind()), Dir: p.Dir, Service: p.Service(), Environment: r.environment(p)}
+	view := control.Profile{Name: p.Name, Profile: p.Name, Kind: config.KindCalled(p.Kind()), Dir: p.Dir, Service: p.Service(), Environment: r.environment(p)}
 	if p.Port != 0 {
 		view.Port = &p.Port
 	}
@@ -251,7 +251,7 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	}
 	outcome = r.services.Await(ctx, p.Service(), made, what.Wait)
 	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.PortsOf(g.KindNamed(p.Kind())).Size() > 0 {
-		outcome.Note = "no port: all of gateway.ports are taken"
+		outcome.Note = "no port: all of " + profiles.PortsKey(p.Kind()) + " are taken"
 	}
 	switch {
 	case !made && len(changed) > 0:
