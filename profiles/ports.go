@@ -40,6 +40,15 @@ func (how *Creation) check(kind string, settings *Settings) error {
 	return nil
 }
 
+// Owned tells whether a port is another profile's than the named one.
+func (s *Store) Owned(name string, port int) bool {
+	if s.list.prime() != nil {
+		return false
+	}
+	_, free := s.ports.Copy().Claim(name, port)
+	return !free
+}
+
 // Portless are those of new profiles, each with its kind, that would find no port left, if all of
 // them were made in the order of their names with such settings: the first of them, how many
 // there are, and the range that is too small. Nothing is given away by it.

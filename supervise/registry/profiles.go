@@ -25,6 +25,7 @@ import (
 	"rlminit/profiles/secrets"
 	"rlminit/rights"
 	"rlminit/service"
+	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
 )
 
@@ -216,6 +217,9 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	if err := r.checkKind(what); err != nil {
 		return outcome, err
 	}
+	if err := checkListener(store, what); err != nil {
+		return outcome, err
+	}
 	how := profiles.Creation{
 		Kind: kindOf(what), Command: what.Command, Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, PortAny: what.PortAny, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
 		Actor: recorded(by),
@@ -264,6 +268,21 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 		outcome.Note = joined(outcome.Note, restoredNote(p.Name, back, lost))
 	}
 	return outcome, nil
+}
+
+// checkListener refuses a port that somebody listens on, for a profile that is to be made and
+// started.
+func checkListener(store *profiles.Store, what control.CreateProfile) error {
+	if what.Port == 0 || what.Stopped {
+		return nil
+	}
+	if _, err := store.Load(what.Name); !errors.Is(err, profiles.ErrNotFound) || store.Owned(what.Name, what.Port) {
+		return nil // it has its port, or is refused with the name of the profile that has this one
+	}
+	if err := process.CheckPort(what.Port); err != nil {
+		return control.Conflict("cannot create %s: %v; or choose another port, or leave out --port", what.Name, err)
+	}
+	return nil
 }
 
 // restoredNote names the secrets that a restore has brought back, and those that it could

@@ -105,6 +105,7 @@ var All = []Test{
 	{Name: "ProfileSetIsWaitedFor", Run: ProfileSetIsWaitedFor},
 	{Name: "SetOfOne", Run: SetOfOne},
 	{Name: "JSONForms", Run: JSONForms},
+	{Name: "StartsBesideHogs", Run: StartsBesideHogs},
 	{Name: "SetsOfOneAreCutOff", Run: SetsOfOneAreCutOff},
 	{Name: "BriefGatewaysAreSaid", Run: BriefGatewaysAreSaid},
 	{Name: "MissingSegment", Run: MissingSegment, Root: true},
