@@ -536,6 +536,8 @@ func (o *Ownership) Repair(name string, root bool) (did durable.Handed, err erro
 	switch {
 	case there.UID == services:
 		to = 0
+	case there.UID == 0 && !root:
+		return did, refuse(ErrBroken, "%s is root's, and only root may give it away: docker exec -u 0 CONTAINER rlminit profile repair %s", o.tree.home.Path(dir), name)
 	case !has(o.owners, there.UID):
 		return did, refuse(ErrBroken, "%s belongs to uid %d, and is not taken from that; as root: chown -R %d %[1]s", o.tree.home.Path(dir), there.UID, services)
 	}

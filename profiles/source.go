@@ -57,7 +57,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	}
 	done := s.ports.Hold(name)
 	defer func() { done(err == nil) }()
-	if state.Port, err = takePort(s.ports, name, s.ownPort(name, how.Port, state.Port), b.Range, settings, s.tree.told); err != nil {
+	if state.Port, err = takePort(s.ports, name, s.ownPort(name, how.Port, state.Port), b, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
 	reborn(&state, how.Intent, b)

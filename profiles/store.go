@@ -42,11 +42,14 @@ type Beginning struct {
 	Template     string         // directory that is copied into it; "": none
 	InitialState service.Intent // what is wanted of it
 	Range        PortRange      // that its port is from, of another kind than the default
+
+	kind string // "": the default
 }
 
 // beginning is that of a kind; of one that is not there it is that of the default.
 func (s *Settings) beginning(kind string) Beginning {
 	if b, there := s.Kinds[kind]; there {
+		b.kind = kind
 		return b
 	}
 	b := s.Beginning

@@ -30,10 +30,11 @@ type logFlags struct {
 // logAsk is what the flags come to.
 type logAsk struct {
 	control.LogOptions
-	filter logFilter
-	newest int  // of the lines that the filter lets through, the last so many; negative: all
-	bare   bool // no service's name before its lines
-	raw    bool // control characters as they are, on a terminal too
+	filter  logFilter
+	newest  int         // of the lines that the filter lets through, the last so many; negative: all
+	bare    bool        // no service's name before its lines
+	raw     bool        // control characters as they are, on a terminal too
+	sources []logSource // of JSON: what each log is of
 }
 
 func logsVerb(t *terminal) *cobra.Command {
@@ -81,6 +82,9 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 			options, err := flags.options(cmd, t.now(), len(names))
 			if err != nil {
 				return err
+			}
+			if t.json {
+				options.sources = sourcesOf(ctx, client, names)
 			}
 			if err := showLogs(ctx, t, client, names, options); err != nil && ctx.Err() == nil {
 				return err
