@@ -5,16 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-
-	"rlminit/internal/natural"
 )
 
 // Profiles returns every profile, in the natural order of their names.
 func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
 	all, err := list[Profile](ctx, c, "/v1/profiles", "the profiles")
-	slices.SortStableFunc(all, func(a, b Profile) int { return natural.Compare(a.Name, b.Name) })
+	inOrder(all, func(p Profile) string { return p.Name })
 	return all, err
 }
 
@@ -57,7 +54,12 @@ func (c *Client) SetProfile(ctx context.Context, name string, s SetProfile) (Pro
 
 // SetProfiles gives some profiles other values.
 func SetProfilesOf(ctx context.Context, c *Client, s SetProfiles) (SetAnswer, error) {
-	return ask[SetAnswer](ctx, c, request{method: http.MethodPost, path: "/v1/set", body: s, repeat: true, what: "the change of profiles"})
+	done, err := ask[SetAnswer](ctx, c, request{method: http.MethodPost, path: "/v1/set", body: s, repeat: true, what: "the change of profiles"})
+	for _, names := range [][]string{done.Profiles, done.Changed} {
+		inOrder(names, func(name string) string { return name })
+	}
+	inOrder(done.Outdated, func(o OutdatedProfile) string { return o.Name })
+	return done, err
 }
 
 // ProfileText returns a profile's profile.yaml, secrets and all.
@@ -97,7 +99,9 @@ func (c *Client) Trash() Trash { return Trash{c} }
 
 // List returns those that can be restored.
 func (t Trash) List(ctx context.Context) ([]Trashed, error) {
-	return list[Trashed](ctx, t.client, "/v1/trash", "the trash")
+	all, err := list[Trashed](ctx, t.client, "/v1/trash", "the trash")
+	inOrder(all, func(t Trashed) string { return t.Profile })
+	return all, err
 }
 
 // Purge removes an entry for good; needed: also one that a rollback takes.

@@ -15,8 +15,13 @@ const All = "all"
 // Services returns every service, in the natural order of their names: chat-2 before chat-10.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
 	all, err := list[Service](ctx, c, "/v1/services", "the status")
-	slices.SortStableFunc(all, func(a, b Service) int { return natural.Compare(a.Name, b.Name) })
+	inOrder(all, func(s Service) string { return s.Name })
 	return all, err
+}
+
+// inOrder sorts a list by names, chat-2 before chat-10.
+func inOrder[T any](all []T, name func(T) string) {
+	slices.SortStableFunc(all, func(a, b T) int { return natural.Compare(name(a), name(b)) })
 }
 
 // Service returns one service by its name, or by its profile's.
@@ -37,7 +42,7 @@ func (c *Client) Counts(ctx context.Context) (Counts, error) {
 // Dependencies returns what each service comes after, in the order of names.
 func (c *Client) Dependencies(ctx context.Context) ([]Dependencies, error) {
 	all, err := ask[[]Dependencies](ctx, c, get("/v1/dependencies", "the dependencies"))
-	slices.SortStableFunc(all, func(a, b Dependencies) int { return natural.Compare(a.Service, b.Service) })
+	inOrder(all, func(d Dependencies) string { return d.Service })
 	return all, err
 }
 
@@ -57,10 +62,12 @@ func (c *Client) Restart(ctx context.Context, name string, o Operate) ([]Outcome
 }
 
 func (c *Client) operate(ctx context.Context, verb, name string, o Operate, repeat bool) ([]Outcome, error) {
-	return ask[[]Outcome](ctx, c, request{
+	all, err := ask[[]Outcome](ctx, c, request{
 		method: http.MethodPost, path: "/v1/services/" + segment(name) + "/" + verb,
 		body: o, repeat: repeat, what: "the " + verb + " of " + name,
 	})
+	inOrder(all, func(o Outcome) string { return o.Service.Name })
+	return all, err
 }
 
 // Prolong moves the deadlines of services on, and returns those that it does not: whose
@@ -94,9 +101,11 @@ func (c *Client) Health(ctx context.Context, level string, names []string) (Heal
 
 // Reload reads the definitions again.
 func (c *Client) Reload(ctx context.Context, r Reload) (Reloaded, error) {
-	return ask[Reloaded](ctx, c, request{
+	done, err := ask[Reloaded](ctx, c, request{
 		method: http.MethodPost, path: "/v1/reload", body: r, repeat: r.DryRun, what: "the reload",
 	})
+	inOrder(done.Changes, func(c Change) string { return c.Service })
+	return done, err
 }
 
 // Shutdown stops the container and leaves every intent as it is.

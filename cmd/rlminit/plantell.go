@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"rlminit/internal/natural"
 	"rlminit/plan"
 )
 
@@ -36,7 +38,9 @@ func tellPlan(t *terminal, p *plan.Plan, out string, waits bool) {
 
 // tellChanges prints the changes of a plan, and their sum.
 func tellChanges(t *terminal, p *plan.Plan) {
-	for _, c := range p.Changes {
+	changes := slices.Clone(p.Changes)
+	slices.SortStableFunc(changes, func(a, b plan.Change) int { return natural.Compare(a.Name, b.Name) })
+	for _, c := range changes {
 		mark, colour := markOf(c.Action)
 		t.printf("%s %s: %s\n", t.paint(colour, mark), t.paint(bold, c.Name), printable(what(c)))
 		for _, f := range c.Fields {

@@ -115,7 +115,7 @@ func (r *Revisions) begin(ask control.ApplyRequest, hash string, actor uint32) (
 		return answer, err
 	}
 	begun := apply.RecordedBegun{Hash: hash, UID: actor, By: ask.By, Source: cmp.Or(p.Source.Revision, p.Source.File), Request: ask.Request}
-	return r.start(doc, begun, p.Changes, ask.Gating)
+	return r.start(doc, begun, ask.Gating)
 }
 
 // document is what is kept of a revision that carries out a plan of what there is.
@@ -126,7 +126,7 @@ func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (
 	}
 	taken, ports := r.box.Taken, r.box.Ports // of the configuration that there will be
 	for _, c := range p.Changes {
-		k := Kept{Name: c.Name, Action: c.Action}
+		k := Kept{Name: c.Name, Action: c.Action, change: c}
 		if f, ok := s.found[c.Name]; ok {
 			if f.Unread != "" { // what a rollback would need is not known
 				return nil, control.Conflict("nothing was touched: %s: %s", c.Name, f.Unread)
@@ -289,13 +289,14 @@ func waveOf(c plan.Change) int {
 }
 
 // start writes a revision down and begins it. The caller holds r.beginning.
-func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []plan.Change, g control.Gating) (control.Revision, error) {
+func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, g control.Gating) (control.Revision, error) {
 	r.journal.View(func(f *apply.Fold) { begun.Revision = f.Last() + 1 })
 	doc.Revision = begun.Revision
-	waves := make([]int, len(changes))
-	for i, c := range changes {
-		waves[i] = waveOf(c)
+	waves := make([]int, len(doc.Steps))
+	for i := range doc.Steps {
 		k := &doc.Steps[i]
+		c := k.change
+		waves[i] = waveOf(c)
 		switch {
 		case k.From != "": // and to there it goes back
 			k.Trash, k.Note = k.From, "out of the trash, where it was "+k.From
@@ -323,7 +324,7 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 		problem.Retryable = temporary(err)
 		return control.Revision{}, problem
 	}
-	slog.Info("a revision begins", "revision", begun.Revision, "uid", begun.UID, "by", begun.By, "changes", len(changes))
+	slog.Info("a revision begins", "revision", begun.Revision, "uid", begun.UID, "by", begun.By, "changes", len(doc.Steps))
 	r.archive.Keep(r.newest())
 	c := r.carry(doc, begun, apply.New(waves, begun.Rolling))
 	go c.run(apply.Event{Kind: apply.Go})

@@ -194,6 +194,15 @@ type Document struct {
 	Left     []string                `json:"left,omitempty"` // and the names that these have by now
 }
 
+// changes are those of the plan that the steps carry out.
+func (d *Document) changes() []plan.Change {
+	all := make([]plan.Change, len(d.Steps))
+	for i := range d.Steps {
+		all[i] = d.Steps[i].change
+	}
+	return all
+}
+
 // Kept is one step's profile, or configuration, before and after; null: there is
 // none.
 type Kept struct {
@@ -206,6 +215,8 @@ type Kept struct {
 	From   string   `json:"from"`  // the name that it had there; "": it is created anew
 	Was    *Content `json:"was"`   // what it was there
 	Note   string   `json:"note"`  // what a person may want to know of its directory
+
+	change plan.Change // of the plan, until the revision begins
 
 	Services []Touched `json:"services,omitempty"` // of the configuration
 	Secrets  []string  `json:"secrets,omitempty"`  // names of those that a rollback brings back

@@ -60,11 +60,10 @@ type reversal struct {
 	scope       plan.Scope
 	is          survey
 
-	doc     *Document
-	changes []plan.Change
-	left    []string               // what became of profiles that it would take away
-	faults  []string               // why profiles cannot be put back
-	taken   func(name string) bool // by the configuration that there will be
+	doc    *Document
+	left   []string               // what became of profiles that it would take away
+	faults []string               // why profiles cannot be put back
+	taken  func(name string) bool // by the configuration that there will be
 }
 
 // reverse looks at what revisions have changed, and at what there is. asked is the
@@ -130,7 +129,8 @@ func (v *reversal) add(name string) error {
 				return err
 			}
 		}
-		v.changes, v.doc.Steps = append(v.changes, c), append(v.doc.Steps, k)
+		k.change = c
+		v.doc.Steps = append(v.doc.Steps, k)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (v *reversal) profile(kept *Kept, content *Content, f Found, there bool) (*
 // begin begins the rollback, or says what it would change, or why it may not be.
 func (v *reversal) begin(ask control.RollbackRequest) (answer control.Revision, err error) {
 	faults := append(v.faults, takenOf(v.doc, v.taken)...)
-	p := &plan.Plan{Changes: slices.Clone(v.changes)}
+	p := &plan.Plan{Changes: v.doc.changes()}
 	for _, name := range v.doc.Gone {
 		p.Changes = append(p.Changes, plan.Change{Kind: plan.KindProfile, Name: name})
 	}
@@ -193,17 +193,17 @@ func (v *reversal) begin(ask control.RollbackRequest) (answer control.Revision, 
 	}
 	return v.r.start(v.doc, apply.RecordedBegun{
 		UID: v.actor, By: ask.By, Source: v.source(), Request: ask.Request, Rollback: &v.to, Left: v.left, Single: v.single,
-	}, v.changes, ask.Gating)
+	}, ask.Gating)
 }
 
 func (v *reversal) source() string { return fmt.Sprintf("rollback to %d", v.to) }
 
 // text is the rollback as a plan, which nobody can apply: it has expired.
 func (v *reversal) text() (string, error) {
-	now := v.r.now().UTC()
+	now, changes := v.r.now().UTC(), v.doc.changes()
 	text, err := (&plan.Plan{
 		Version: plan.Version, Created: now, Expires: now, Scope: v.scope, Source: plan.Origin{File: v.source()},
-		Base: v.r.base(v.is), Salt: v.doc.Salt, Changes: v.changes, Unchanged: []string{}, Summary: plan.Sum(v.changes, len(v.was.order)),
+		Base: v.r.base(v.is), Salt: v.doc.Salt, Changes: changes, Unchanged: []string{}, Summary: plan.Sum(changes, len(v.was.order)),
 	}).Encode()
 	if err != nil {
 		return "", control.Failed("%v", err)

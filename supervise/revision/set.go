@@ -115,13 +115,13 @@ func (v Values) begin(ctx context.Context, ask control.SetProfiles, meant []stri
 	case ask.DryRun:
 		text, err = s.text()
 		return 0, s.changed, text, err
-	case len(s.changes) == 0:
+	case len(s.doc.Steps) == 0:
 		return 0, s.changed, "", nil
 	case busy != nil:
 		k := s.doc.Steps[0]
 		return 0, s.changed, "", r.box.Put(ctx, k.Name, *k.After, Put{Quiet: true, Actor: by.UID})
 	}
-	begun, err := r.start(s.doc, apply.RecordedBegun{UID: by.UID, Source: s.source(), Request: rand.Text(), Single: alone, Quiet: true}, s.changes, control.Gating{})
+	begun, err := r.start(s.doc, apply.RecordedBegun{UID: by.UID, Source: s.source(), Request: rand.Text(), Single: alone, Quiet: true}, control.Gating{})
 	return begun.Revision, s.changed, "", err
 }
 
@@ -187,7 +187,6 @@ type setting struct {
 	is  survey
 
 	doc     *Document
-	changes []plan.Change
 	changed []string
 	faults  []string
 }
@@ -234,18 +233,16 @@ func (s *setting) add(name string, decided decided) error {
 	if len(changes) == 0 {
 		return nil // the text alone is another: a variable that is unset was not there
 	}
-	for _, c := range changes {
-		if !s.ask.Restart {
-			c.Effect = plan.NoEffect
-		}
-		s.changes = append(s.changes, c)
+	c := changes[0] // of the one profile
+	if !s.ask.Restart {
+		c.Effect = plan.NoEffect
 	}
 	s.changed = append(s.changed, name)
 	if was := decided.wanted[name].profile; was != nil { // its drift is still told
 		shape.State = was.State
 		s.doc.Declared[name] = shape
 	}
-	s.doc.Steps = append(s.doc.Steps, Kept{Name: name, Action: plan.Update, Before: &before, After: &after, Up: f.Up})
+	s.doc.Steps = append(s.doc.Steps, Kept{Name: name, Action: plan.Update, Before: &before, After: &after, Up: f.Up, change: c})
 	return nil
 }
 
@@ -258,10 +255,10 @@ func (s *setting) source() string {
 
 // text is the change as a plan.
 func (s *setting) text() (string, error) {
-	now := s.r.now().UTC()
+	now, changes := s.r.now().UTC(), s.doc.changes()
 	text, err := (&plan.Plan{
 		Version: plan.Version, Created: now, Expires: now, Scope: plan.Values, Source: plan.Origin{File: s.source()},
-		Base: s.r.base(s.is), Salt: s.doc.Salt, Changes: s.changes, Unchanged: []string{}, Summary: plan.Sum(s.changes, len(s.is.found)),
+		Base: s.r.base(s.is), Salt: s.doc.Salt, Changes: changes, Unchanged: []string{}, Summary: plan.Sum(changes, len(s.is.found)),
 	}).Encode()
 	if err != nil {
 		return "", control.Failed("%v", err)

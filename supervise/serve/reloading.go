@@ -3,10 +3,12 @@ package serve
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/natural"
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/core"
@@ -34,6 +36,7 @@ func (s *Backend) Reload(ctx context.Context, how control.Reload, by control.Act
 	}
 	older := s.older(how.Names, done.Changes)
 	if !asOne {
+		slices.SortStableFunc(older, func(a, b control.Change) int { return natural.Compare(a.Service, b.Service) })
 		for _, c := range older {
 			u := strings.TrimPrefix(c.Service, service.GatewayPrefix)
 			done.Notes = append(done.Notes, u+": "+c.Why+"; rlminit reload --rolling goes on with it, or rlminit restart "+u)

@@ -383,7 +383,7 @@ profiles:
 	restarted(b, "gateway-alice", before)
 	b.Must("profile", "set", "alice", "BY=hand", "--restart")
 	r = <-done
-	if r.Code != 12 || !strings.Contains(r.Err, "A PERSON IS NEEDED") || !strings.Contains(r.Err, "alice: somebody has changed it since") || !strings.Contains(r.Err, "rolled back because of alice: somebody has changed it meanwhile") {
+	if r.Code != 12 || !strings.Contains(r.Err, "A PERSON IS NEEDED") || !strings.Contains(r.Err, "alice: somebody has changed it since") || !strings.Contains(r.Err, "rolled back because of alice: somebody has commanded it meanwhile") {
 		t.Errorf("commanded meanwhile: %s", r)
 	}
 	states := []string{}

@@ -83,6 +83,18 @@ func SetOfOne(t *testing.T, start New) {
 		t.Errorf("the revisions are\n%s", b.Must("revisions"))
 	}
 	b.Fails(4, "no revision 4711 was applied", "rollback", "4711")
+
+	b.Must("profile", "create", "chat-10", "chat-2")
+	for _, args := range [][]string{{"profile", "set", "chat-*", "A=b"}, {"reload"}, {"restart", "chat-*"}, {"reload", "--dry-run"}} {
+		out := b.Must(args...)
+		if two, ten := strings.Index(out, "chat-2"), strings.Index(out, "chat-10"); two > ten || two < 0 && args[0] != "reload" {
+			t.Errorf("%v: chat-10 is before chat-2: %s", args, out)
+		}
+	}
+	b.Must("profile", "delete", "chat-10", "chat-2")
+	if out := b.Must("profile", "list", "--trash"); strings.Index(out, "chat-2") > strings.Index(out, "chat-10") {
+		t.Errorf("the trash is\n%s", out)
+	}
 }
 
 // SetsOfOneAreCutOff: the supervisor is killed in the middle of a set of one profile. It has
