@@ -299,8 +299,10 @@ screenshots: go ## makes the pictures in docs/ anew, in real browsers and termin
 	RLMINIT_SCREENSHOTS=$(CURDIR)/docs $(GO) test -count=1 -run '^TestScreenshots$$' ./tests/beside/...
 
 .PHONY: docs
-docs: go ## makes the generated pages: docs/commands.md, docs/man
+docs: go ## makes the generated pages: docs/commands.md, docs/man, docs/openapi.yaml, config/described/keys.tsv
 	@RLMINIT_DOCS=$(CURDIR)/docs $(GO) test ./cmd/rlminit -run '^TestWriteDocs$$' -count=1 >/dev/null
+	@$(GO) test ./config/described -run '^TestKeysAreTheDocuments$$' -write >/dev/null
+	@$(GO) test ./tests/openapi -run '^TestDocument$$' -write >/dev/null
 
 .PHONY: docs-check
 docs-check: go

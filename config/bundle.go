@@ -207,6 +207,10 @@ func trustDir(path string) error {
 	return trusted(fd, path, st)
 }
 
+// overflowUID is whose a file is whose owner a user namespace does not have,
+// user_namespaces(7).
+const overflowUID = 65534
+
 // trusted holds the rule that only root could have written the file, or the
 // directory: it decides what runs with privilege.
 func trusted(fd int, path string, st unix.Stat_t) error {
@@ -216,6 +220,8 @@ func trusted(fd int, path string, st unix.Stat_t) error {
 	}
 	const remedy = "; chown root and chmod go-w it, or mount it read-only (:ro)"
 	switch {
+	case st.Uid == overflowUID && !mapped("/proc/self/uid_map", overflowUID):
+		return fmt.Errorf("cannot trust %s: its owner is not among those that the container's user namespace has; have root of the container own it, or mount it read-only (:ro)", path)
 	case st.Uid != 0:
 		return fmt.Errorf("cannot trust %s: it belongs to uid %d%s", path, st.Uid, remedy)
 	case st.Mode&0o022 != 0:

@@ -300,6 +300,9 @@ func (h Host) reach(who string, id wire.Identity) error {
 				who, need.name, need.name, id.UID, id.GID)
 		}
 	}
+	if why := unmapped(id); why != "" {
+		return fmt.Errorf("cannot start: user %s cannot be had: %s", who, why)
+	}
 	return nil
 }
 
@@ -421,6 +424,9 @@ func (k *compiler) identity(d *service.Definition, root bool) (wire.Identity, er
 		return id, err
 	case id.UID == 0 && !root:
 		return id, fmt.Errorf("user %s is root, and only main may run as root; name another user", document.Quote(d.User))
+	}
+	if why := unmapped(id); why != "" {
+		return id, errors.New(why)
 	}
 	return id, k.checkTags(id)
 }

@@ -111,7 +111,7 @@ func (p *parser) gateways(n document.Node) {
 		case name == "none":
 			key.Fault("the name none is refused; give this kind another one")
 			return
-		case name == DefaultKind:
+		case name == service.DefaultKind:
 			key.Fault("the name %s is taken: the section gateway is the kind default; give this one another name", document.Quote(name))
 			return
 		case value.Absent():
@@ -186,11 +186,8 @@ func (g *Gateway) checkFiles(n document.Node) {
 	}
 }
 
-// DefaultKind is what people call the section gateway, as a kind.
-const DefaultKind = "default"
-
 // KindCalled is what people call a kind, which is named "" if it is the section gateway.
-func KindCalled(kind string) string { return cmp.Or(kind, DefaultKind) }
+func KindCalled(kind string) string { return cmp.Or(kind, service.DefaultKind) }
 
 // anyCommand is the command of a kind each of whose profiles has one of its own.
 const anyCommand = "any"
@@ -208,7 +205,7 @@ func (g *Gateway) KindNames() []string {
 // KindNamed is the kind that a person, or a profile.yaml, means by a name; "" is the
 // default. nil: there is none.
 func (g *Gateway) KindNamed(name string) *Kind {
-	if name == DefaultKind {
+	if name == service.DefaultKind {
 		name = ""
 	}
 	return g.Kinds[name]
@@ -217,7 +214,7 @@ func (g *Gateway) KindNamed(name string) *Kind {
 // NoKind says that there is no kind of a name, and which there are.
 func (g *Gateway) NoKind(name string) string {
 	names := g.KindNames()
-	if name == "" || name == DefaultKind {
+	if name == "" || name == service.DefaultKind {
 		return "no kind is named, and there is no default, for the section gateway has no command; the kinds here are " + strings.Join(names, ", ")
 	}
 	text := "no kind " + document.Quote(name)
@@ -518,7 +515,7 @@ func KindIn(data []byte) (kind string) {
 	}
 	doc, _ := document.Parse("profile.yaml", data)
 	n, _ := doc.Read(nil)
-	if key := n.Get(service.KindKey); key.IsScalar() && key.Raw() != DefaultKind {
+	if key := n.Get(service.KindKey); key.IsScalar() && key.Raw() != service.DefaultKind {
 		kind = key.Raw()
 	}
 	return kind

@@ -30,6 +30,8 @@ type Host struct {
 	FileSize     uint64               // the largest file that may be written, bytes: RLIMIT_FSIZE; 0: any
 	Seconds      uint64               // of CPU that a process may use: RLIMIT_CPU; 0: any
 	Pending      uint64               // signals that may wait for a user's processes: RLIMIT_SIGPENDING; 0: any
+	Data         uint64               // a process may have, bytes: RLIMIT_DATA; 0: any
+	Addresses    uint64               // a process may have, bytes: RLIMIT_AS; 0: any
 	Unprepared   bool                 // what environments are made of may not be there yet: see Environments
 
 	// Separable says why the supervisor cannot have a uid of its own here; "": it
@@ -40,7 +42,7 @@ type Host struct {
 
 // ThisHost looks at the calling process, /etc/passwd and /etc/group.
 func ThisHost() (Host, error) {
-	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable(), Leaves: cgroup.Find(), FileSize: limitOf(unix.RLIMIT_FSIZE), Seconds: limitOf(unix.RLIMIT_CPU), Pending: limitOf(unix.RLIMIT_SIGPENDING)}
+	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable(), Leaves: cgroup.Find(), FileSize: limitOf(unix.RLIMIT_FSIZE), Seconds: limitOf(unix.RLIMIT_CPU), Pending: limitOf(unix.RLIMIT_SIGPENDING), Data: limitOf(unix.RLIMIT_DATA), Addresses: limitOf(unix.RLIMIT_AS)}
 	for _, guard := range cgroup.Guards {
 		if why := cgroup.Unguarded(guard, os.ReadFile); why != "" {
 			if h.Unguarded == nil {
@@ -84,6 +86,13 @@ const leastPending = 64
 // journal are files.
 const leastFileSize = 32 << 20
 
+// What PID 1 and the supervisor must be allowed to have, bytes, as was measured: with less,
+// which is enough to start (package reap/sys), Go's runtime may end them at any time.
+const (
+	leastData      = 96_000_000
+	leastAddresses = 2_000_000_000
+)
+
 // limits says which of the container's limits keep rlminit from working; cautions are those
 // that only bound it.
 func (h Host) limits() (cautions []string, err error) {
@@ -92,6 +101,12 @@ func (h Host) limits() (cautions []string, err error) {
 	}
 	if h.Pending != 0 && h.Pending < leastPending {
 		return nil, fmt.Errorf("cannot start: %d signals may wait (RLIMIT_SIGPENDING), and with a configuration rlminit needs %d; docker run --ulimit sigpending=1000 or more", h.Pending, leastPending)
+	}
+	if h.Data != 0 && h.Data < leastData {
+		return nil, fmt.Errorf("cannot start: a process may have %d bytes of data (RLIMIT_DATA), and with a configuration rlminit needs %d; docker run --ulimit data=200000000 or more", h.Data, leastData)
+	}
+	if h.Addresses != 0 && h.Addresses < leastAddresses {
+		return nil, fmt.Errorf("cannot start: a process may have %d bytes of addresses (RLIMIT_AS), and with a configuration rlminit needs %d; run it with ulimit -v 4000000 or more", h.Addresses, leastAddresses)
 	}
 	if h.FileSize != 0 {
 		cautions = append(cautions, fmt.Sprintf("no file may be larger than %d bytes (RLIMIT_FSIZE): logs are rotated before, and more of a job's output is not kept", h.FileSize))

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"cmp"
+
+	"rlminit/config/described"
 	"rlminit/internal/document"
 	"rlminit/service"
 )
@@ -30,10 +33,16 @@ func Schemas() map[string]map[string]any {
 	return all
 }
 
+// sections are the sections of the topmost keys, by the kind of file. A kind that is not
+// here is a set.
+var sections = map[string]string{ConfigurationFile: described.Configuration, ServiceFile: described.Service, ProfileFile: described.Profile}
+
 // SchemaOf is the JSON schema of one kind of file.
 func SchemaOf(kind string, shape *document.Shape) map[string]any {
 	s := shape.Schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["$id"] = "urn:rlminit:schema:" + kind
 	s["title"] = kind + " of rlminit"
+	described.Add(s, cmp.Or(sections[kind], described.Set))
 	return s
 }

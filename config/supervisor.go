@@ -96,6 +96,29 @@ func (k *compiler) taken(id wire.Identity, p *wire.Policy) string {
 	return ""
 }
 
+// unmapped says which of somebody's ids the container's user namespace does not have; "": it
+// has all.
+func unmapped(id wire.Identity) string {
+	return unmappedIn("/proc/self/uid_map", "/proc/self/gid_map", id)
+}
+
+func unmappedIn(uids, gids string, id wire.Identity) string {
+	what, missing, file := "uid", id.UID, uids
+	if mapped(uids, id.UID) {
+		what, file = "gid", gids
+		at := slices.IndexFunc(append([]uint32{id.GID}, id.Groups...), func(gid uint32) bool { return !mapped(gids, gid) })
+		if at < 0 {
+			return ""
+		}
+		missing = append([]uint32{id.GID}, id.Groups...)[at]
+	}
+	remedy := "name another user, or give the container more ids, as engines do with /etc/subuid and /etc/subgid"
+	if !mapped(file, 1) {
+		remedy = "it has none but root's, as which no service runs; give the container more ids, as engines do with /etc/subuid and /etc/subgid"
+	}
+	return fmt.Sprintf("%s %d is not among those that the container's user namespace has; %s", what, missing, remedy)
+}
+
 // mapped tells whether an id is one of the user namespace, by its map,
 // user_namespaces(7). Where that cannot be read, it is.
 func mapped(file string, id uint32) bool {

@@ -86,6 +86,33 @@ func TestMapped(t *testing.T) {
 	}
 }
 
+// TestUnmapped: an id that the user namespace does not have is named, with what can be done.
+func TestUnmapped(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	root, some := file("root", "0 0 1\n"), file("some", "0 100000 1500\n")
+	for _, c := range []struct {
+		uids, gids string
+		id         wire.Identity
+		want       string
+	}{
+		{some, some, wire.Identity{UID: 1000, GID: 1000, Groups: []uint32{5, 1499}}, ""},
+		{root, root, wire.Identity{UID: 1000, GID: 1000}, "uid 1000 is not among those that the container's user namespace has; it has none but root's"},
+		{some, root, wire.Identity{UID: 1000, GID: 1000}, "gid 1000 is not among those that the container's user namespace has; it has none but root's"},
+		{some, some, wire.Identity{UID: 2000, GID: 1000}, "uid 2000 is not among those that the container's user namespace has; name another user"},
+		{some, some, wire.Identity{UID: 1000, GID: 1000, Groups: []uint32{5, 3000}}, "gid 3000 is not among"},
+	} {
+		if got := unmappedIn(c.uids, c.gids, c.id); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%+v: %q, want %q", c.id, got, c.want)
+		}
+	}
+}
+
 // TestNamesOfProfileUsers: a line of passwd may give a profile's user a name; one that
 // is somebody else's keeps the range from being the profiles'.
 func TestNamesOfProfileUsers(t *testing.T) {

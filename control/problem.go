@@ -187,6 +187,17 @@ func (s *Service) Seen() string {
 	return s.State
 }
 
+// Is tells whether a service is in a state, of States, or of that verdict.
+func (s *Service) Is(state string) bool {
+	switch state {
+	case s.State, s.Verdict, s.Seen():
+		return true
+	case Outdated:
+		return s.Outdated
+	}
+	return false
+}
+
 // Attention orders services by how much they ask a person to look at them, 0 first: those
 // that are ill, those that restart again and again, those that are on their way, then
 // those with a mark, then the rest.

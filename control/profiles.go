@@ -48,9 +48,9 @@ func (c *Client) ImportProfile(ctx context.Context, p ImportProfile, archive io.
 	})
 }
 
-// SetProfile changes a profile's environment.
-func (c *Client) SetProfile(ctx context.Context, name string, s SetProfile) (Profile, error) {
-	return ask[Profile](ctx, c, request{
+// SetProfile gives a profile other values.
+func (c *Client) SetProfile(ctx context.Context, name string, s SetProfile) (ProfileSet, error) {
+	return ask[ProfileSet](ctx, c, request{
 		method: http.MethodPatch, path: "/v1/profiles/" + segment(name), body: s, repeat: true, what: "the change of " + name,
 	})
 }

@@ -83,6 +83,10 @@ type Revision struct {
 	Reason   string     `json:"reason"`
 	ExitCode int        `json:"exit_code"` // of the apply, when it has ended
 
+	// Single: it gave one profile other values, or took that back; a rollback without a number
+	// passes over it.
+	Single bool `json:"single,omitempty"`
+
 	StatePath string `json:"state_path,omitempty"` // of the file that has what it changed; "": it is kept no longer
 
 	Steps   []RevisionStep `json:"steps"`

@@ -244,6 +244,7 @@ type Profile struct {
 	Name        string            `json:"name"`
 	Kind        string            `json:"kind"`
 	Dir         string            `json:"dir"`
+	Profile     string            `json:"profile"` // the name
 	Service     string            `json:"service"`
 	Port        *int              `json:"port"`
 	Desired     string            `json:"desired"`
@@ -331,8 +332,16 @@ type Repaired struct {
 // the variable.
 type SetProfile struct {
 	Environment map[string]*string `json:"environment"`
-	Restart     bool               `json:"restart,omitempty"` // what runs with older values
-	Wait        *Wait              `json:"wait,omitempty"`    // with Restart: for its gateway, if that is to run
+	Secrets     map[string]string  `json:"secrets,omitempty"`      // beside those that it has; shown nowhere
+	OnlyPresent bool               `json:"only_present,omitempty"` // a secret only if it has that already
+	Restart     bool               `json:"restart,omitempty"`      // what runs with older values
+	Wait        *Wait              `json:"wait,omitempty"`         // with Restart: for its gateway, if that is to run
+}
+
+// ProfileSet is its answer.
+type ProfileSet struct {
+	Profile
+	Revision int `json:"revision"` // which rlminit rollback takes back; 0: there is none
 }
 
 // SetProfiles is the body of POST /v1/set: what some profiles are to have from their next
@@ -547,6 +556,7 @@ type Event struct {
 	Boot    string    `json:"boot,omitempty"` // the start of the container
 	Type    string    `json:"type,omitempty"` // "transition", or another record's; the keys below are a transition's
 	Service string    `json:"service"`
+	Profile string    `json:"profile,omitempty"` // whose gateway it is
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Cause   string    `json:"cause"`

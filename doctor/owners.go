@@ -27,12 +27,13 @@ func (e *examination) owners() {
 	}
 	closed, good, until := 0, 0, time.Now().Add(ownersWithin)
 	var roots []string // profiles with files of root's
-	first := ""
+	first, linked := "", ""
 	for _, dir := range dirs {
 		if !dir.IsDir() || strings.HasPrefix(dir.Name(), ".") {
 			continue
 		}
 		found := rootsBelow(filepath.Join(e.Home, "profiles", dir.Name()), until)
+		linked = cmp.Or(linked, found.linked)
 		switch {
 		case found.first != "":
 			roots, first = append(roots, dir.Name()), cmp.Or(first, found.first)
@@ -50,6 +51,10 @@ func (e *examination) owners() {
 		e.add("owners", Warn, fmt.Sprintf("files of profile %s are root's, such as %s: its gateway may not be able to use them", roots[0], first), "rlminit profile repair "+roots[0])
 	default:
 		e.add("owners", Warn, fmt.Sprintf("files of %d profiles are root's, such as %s: their gateways may not be able to use them", len(roots), first), "docker exec CONTAINER rlminit profile repair --all")
+	}
+	if linked != "" {
+		e.add("owners", Warn, linked+" is root's and has several links, so that it keeps its owner: its gateway may not be able to use it",
+			"find the other links by find / -xdev -samefile "+linked+", and remove what is not meant, or chown it as root")
 	}
 	e.strangers()
 	switch {
@@ -77,8 +82,9 @@ func (e *examination) strangers() {
 type looked struct {
 	roots  int
 	first  string
-	closed bool // some of it is not ours to look at
-	cut    bool // not all was looked at
+	linked string // a file of root's with several links, which no repair changes
+	closed bool   // some of it is not ours to look at
+	cut    bool   // not all was looked at
 }
 
 func rootsBelow(top string, until time.Time) (l looked) {
@@ -99,7 +105,10 @@ func rootsBelow(top string, until time.Time) (l looked) {
 		if err != nil {
 			return nil // it is gone
 		}
-		if st, is := info.Sys().(*syscall.Stat_t); is && st.Uid == 0 {
+		st, is := info.Sys().(*syscall.Stat_t)
+		if is && st.Uid == 0 && st.Nlink > 1 && !d.IsDir() {
+			l.linked = cmp.Or(l.linked, path)
+		} else if is && st.Uid == 0 {
 			if l.roots++; l.first == "" {
 				l.first = path
 			}

@@ -138,7 +138,22 @@ func ours(f *os.File) error {
 	return nil
 }
 
+// segmentFile is a segment whose errors say which one it is, for a person who has asked for
+// something else.
 type segmentFile struct{ *os.File }
+
+func (f segmentFile) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = durable.Bare(err)
+	return &durable.Error{Do: "write", Path: f.Name(), Err: err, Remedy: durable.Room(err)}
+}
+
+func (f segmentFile) WriteAt(b []byte, at int64) (int, error) {
+	n, err := f.File.WriteAt(b, at)
+	return n, f.failed(err)
+}
 
 func (f segmentFile) size() (int64, error) {
 	info, err := f.Stat()
@@ -148,14 +163,14 @@ func (f segmentFile) size() (int64, error) {
 	return info.Size(), nil
 }
 
-func (f segmentFile) truncate(size int64) error { return f.Truncate(size) }
+func (f segmentFile) truncate(size int64) error { return f.failed(f.Truncate(size)) }
 
 // sync needs the content and the size, and no times.
 func (f segmentFile) sync() error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
 		if err != unix.EINTR {
-			return kernel.Named("fdatasync", err)
+			return f.failed(kernel.Named("fdatasync", err))
 		}
 	}
 }
@@ -164,7 +179,7 @@ func (f segmentFile) allocate(from, end int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, end-from)
 		if err != unix.EINTR {
-			return err
+			return f.failed(err)
 		}
 	}
 }

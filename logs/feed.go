@@ -203,6 +203,15 @@ func (l *Lines) Start() Position {
 	return p
 }
 
+// In tells whether the last line is of the file that a place is in.
+func (l *Lines) In(p Position) bool {
+	if l.k.fd < 0 || p.Inode == 0 {
+		return false
+	}
+	inode, head, _ := identity(l.k.fd, l.k.packed, p.Heads)
+	return inode == p.Inode && head == p.Head
+}
+
 // Rest lets go of the file, and of all that was read ahead: the next Next opens it again.
 func (l *Lines) Rest() {
 	l.at = l.Position()

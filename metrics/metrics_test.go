@@ -32,6 +32,7 @@ func some() Snapshot {
 			},
 			{Service: "gone-meanwhile", LogBytes: 1},
 		},
+		Jobs: []control.JobCounts{{Kind: "run", State: "succeeded", Count: 4}},
 	}}
 }
 
@@ -152,25 +153,32 @@ func BenchmarkThousand(b *testing.B) {
 	}
 }
 
-// The example's alerts speak of metrics that there are.
-func TestAlertsNameMetrics(t *testing.T) {
-	rules, err := os.ReadFile("../examples/metrics/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestExamplesNameMetrics: the example's alerts and dashboard speak of metrics and labels that
+// there are.
+func TestExamplesNameMetrics(t *testing.T) {
 	var out bytes.Buffer
 	if err := Write(&out, OpenMetrics, some()); err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile(`rlminit_[a-z_]+`)
-	expressions := regexp.MustCompile(`(?m)^ +expr: (.*)$`).FindAllSubmatch(rules, -1)
-	if len(expressions) < 5 {
-		t.Fatalf("%d rules", len(expressions))
-	}
-	for _, e := range expressions {
-		for _, name := range names.FindAll(e[1], -1) {
-			if !strings.Contains(out.String(), "\n"+string(name)+"{") && !strings.Contains(out.String(), "\n"+string(name)+" ") && !strings.Contains(out.String(), "# TYPE "+string(name)+" gauge") {
-				t.Errorf("%s: there is no %s", e[1], name)
+	for file, expression := range map[string]string{"alerts.yaml": `(?m)^ +expr: (.*)$`, "dashboard.json": `(?m)^ +"(?:expr|query)": (".*rlminit_.*"),?$`} {
+		text, err := os.ReadFile("../examples/metrics/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(expression).FindAllSubmatch(text, -1)
+		if len(found) < 5 {
+			t.Fatalf("%s has %d expressions", file, len(found))
+		}
+		for _, e := range found {
+			for _, name := range regexp.MustCompile(`rlminit_[a-z_]+`).FindAll(e[1], -1) {
+				if !strings.Contains(out.String(), "\n"+string(name)+"{") && !strings.Contains(out.String(), "\n"+string(name)+" ") && !strings.Contains(out.String(), "# TYPE "+string(name)+" gauge") {
+					t.Errorf("%s: %s: there is no %s", file, e[1], name)
+				}
+			}
+		}
+		for _, m := range regexp.MustCompile(`\{\{([a-z]+)\}\}`).FindAllSubmatch(text, -1) {
+			if label := string(m[1]); label != "instance" && !strings.Contains(out.String(), label+`="`) {
+				t.Errorf("%s: no metric has the label %s", file, label)
 			}
 		}
 	}

@@ -124,7 +124,7 @@ func (d *Declared) readProfiles(dir string) document.Setter {
 			if s := value.Get(partSecrets); !s.Absent() {
 				secrets(w.Secrets, dir)(s)
 			}
-			w.Definition = treeOf(value, Keys...)
+			w.Definition = definitionOf(value, Keys...)
 			d.Profiles = append(d.Profiles, w)
 		})
 	}

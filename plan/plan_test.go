@@ -293,6 +293,21 @@ func TestParse(t *testing.T) {
 }
 
 // Every fault of a declared set is found at once, with file, line and field.
+func TestDefaultKindIsTheSameUnnamed(t *testing.T) {
+	const named, unnamed = "kind: default\nenvironment: {kind: default}\n", "environment: {kind: default}\n"
+	want := Tree{"environment": Tree{"kind": "default"}}
+	for _, text := range []string{named, unnamed} {
+		there, err := ParseTree("profile.yaml", []byte(text))
+		if err != nil || !reflect.DeepEqual(there, want) {
+			t.Errorf("%q is %v (%v), want %v", text, there, err, want)
+		}
+		d := parse(t, "version: 1\nprofiles:\n  a:\n    "+strings.ReplaceAll(text, "\n", "\n    "))
+		if got := d.Profiles[0].Definition; !reflect.DeepEqual(got, want) {
+			t.Errorf("%q as declared is %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	const text = `version: 2
 profiels: {}

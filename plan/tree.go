@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"rlminit/internal/document"
+	"rlminit/service"
 )
 
 // Tree is what a profile.yaml says, as it is written: a value is a string, a
@@ -160,7 +161,17 @@ func ParseTree(file string, data []byte) (Tree, error) {
 		return nil, faults.Err()
 	}
 	top, _ := doc.Read(nil)
-	return treeOf(top), nil
+	return definitionOf(top), nil
+}
+
+// definitionOf is the definition of a profile, less the keys that are left out. The default
+// kind is the same named and unnamed.
+func definitionOf(n document.Node, without ...string) Tree {
+	t := treeOf(n, without...)
+	if t[service.KindKey] == service.DefaultKind {
+		delete(t, service.KindKey)
+	}
+	return t
 }
 
 // cloneTree is a copy that shares nothing that can be changed.

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 )
 
 // byOwner does what is asked for below the volume's directory: in a profile's
-// directory with the rights of whom that belongs to, and anywhere else with those of
-// the services' user.
+// directory, or that of one in the trash, with the rights of whom that belongs to, and
+// anywhere else with those of the services' user.
 type byOwner struct {
 	home     *durable.Dir // with the rights of the services' user
 	user     durable.Helper
@@ -33,14 +34,14 @@ func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error
 		for i := range r.Steps {
 			step := &r.Steps[i]
 			step.Base = r.Base
-			if name := b.profile(step); name != "" && !b.whose(step, name) {
+			if dir := b.owned(step); dir != "" && !b.whose(step, dir) {
 				return durable.Answer{Failure: durable.FailureOf(unix.EPROTO)}, nil, nil // nobody takes steps there
 			}
 		}
 		return b.user.Do(r, fds...)
 	}
-	if name := b.profile(&r); name != "" && !b.whose(&r, name) {
-		if uid := ownerOf(b.home, b.owners, profilesDir+"/"+name); uid != 0 {
+	if dir := b.owned(&r); dir != "" && !b.whose(&r, dir) {
+		if uid := ownerOf(b.home, b.owners, dir); uid != 0 {
 			return b.owners.Helper(uid).Do(r, fds...)
 		}
 	}
@@ -48,13 +49,13 @@ func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error
 }
 
 // whose has a request in the directory of a profile say so; false: it cannot.
-func (b byOwner) whose(r *durable.Request, name string) bool {
+func (b byOwner) whose(r *durable.Request, dir string) bool {
 	switch r.Base {
 	case b.home.Path("."):
-		r.Whose = profilesDir + "/" + name
-	case b.home.Path(profilesDir):
-		r.Whose = name
-	case b.home.Path(profilesDir + "/" + name):
+		r.Whose = dir
+	case b.home.Path(path.Dir(dir)):
+		r.Whose = path.Base(dir)
+	case b.home.Path(dir):
 		r.Whose = "."
 	default:
 		return false
@@ -83,23 +84,27 @@ func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened [
 	return b.user.Do(r, fds...)
 }
 
-// profile is in whose directory a request acts; "": in none's.
-func (b byOwner) profile(r *durable.Request) string {
+// owned is the directory of a profile, or of one in the trash, in which a request acts;
+// "": it acts in none.
+func (b byOwner) owned(r *durable.Request) string {
 	rel := r.Rel
 	if r.Op == durable.OpCopyTree {
 		rel = r.To
 	}
-	below, ok := strings.CutPrefix(filepath.Join(r.Base, rel), b.home.Path(profilesDir)+"/")
-	if !ok {
-		return ""
-	}
-	name, within, inside := strings.Cut(below, "/")
-	switch r.Op {
-	case durable.OpOpenDir, durable.OpReadDir, durable.OpSyncDir, durable.OpCopyTree, durable.OpWritable:
-		return name // of the directory itself too
-	}
-	if inside && within != "" {
-		return name
+	at := filepath.Join(r.Base, rel)
+	for _, all := range []string{profilesDir, trashDir} {
+		below, ok := strings.CutPrefix(at, b.home.Path(all)+"/")
+		if !ok {
+			continue
+		}
+		name, within, _ := strings.Cut(below, "/")
+		switch r.Op {
+		case durable.OpOpenDir, durable.OpReadDir, durable.OpSyncDir, durable.OpCopyTree, durable.OpWritable, durable.OpRemoveAll:
+			return all + "/" + name // the directory itself too
+		}
+		if within != "" {
+			return all + "/" + name
+		}
 	}
 	return ""
 }

@@ -17,10 +17,11 @@ import (
 // owning are Owners whose helper is ours, and that note what is asked of whom.
 type owning struct {
 	uid   uint32
+	none  bool // there are none any more
 	asked *[]string
 }
 
-func (o owning) Auto() bool                { return true }
+func (o owning) Auto() bool                { return !o.none }
 func (o owning) Range() (low, high uint32) { return o.uid, o.uid }
 func (o owning) Services() uint32          { return 0 }
 func (o owning) Give(uint32, int) (durable.Handed, error) {
@@ -106,7 +107,7 @@ func TestStepsAreTakenByWhoseTheDirectoryIs(t *testing.T) {
 	}
 	var asked []string
 	is := v.tree.home
-	dir := is.By(byOwner{home: is, user: noting{asked: &asked}, owners: owning{uid, &asked}, recorded: func(string) uint32 { return 0 }})
+	dir := is.By(byOwner{home: is, user: noting{asked: &asked}, owners: owning{uid: uid, asked: &asked}, recorded: func(string) uint32 { return 0 }})
 	how := durable.Write{Mode: 0o600}
 	var steps durable.Steps
 	steps.Absent("profiles/c")
@@ -171,7 +172,7 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 	var asked []string
 	is := v.tree.home
 	defer func() { v.tree.home = is }()
-	v.tree.home = is.By(byOwner{home: is, user: noting{asked: &asked}, owners: owning{uid, &asked}, recorded: func(string) uint32 { return 0 }})
+	v.tree.home = is.By(byOwner{home: is, user: noting{asked: &asked}, owners: owning{uid: uid, asked: &asked}, recorded: func(string) uint32 { return 0 }})
 	var of []string
 	wanted := map[string]service.Intent{}
 	for i := range many {

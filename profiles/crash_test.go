@@ -182,7 +182,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	value := strings.Repeat("x", 20_000)
 	for what, err := range map[string]error{
 		"seen":   saveSeen(v.Records, "alice", Seen{State: service.SeenRunning}),
-		"set":    func() error { _, err := v.SetEnvironment("alice", map[string]*string{"B": &value}); return err }(),
+		"set":    func() error { _, err := setEnvironment(v.Store, "alice", map[string]*string{"B": &value}); return err }(),
 		"create": func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
 	} {
 		if err == nil || !strings.HasSuffix(err.Error(), "no space left on device; free some space on the volume") {

@@ -177,7 +177,7 @@ func (s *Store) begins(name string, text []byte, how *Creation, settings *Settin
 	how.Intent = cmp.Or(how.Intent, b.InitialState)
 	state.Version, state.Profile, state.Desired, state.Seen = 1, name, how.Intent, service.SeenStopped
 	state.UpdatedAt = s.tree.now()
-	state.Port, err = takePort(s.ports, name, wantedPort(s.ports, name, how, b.Range, settings), b.Range, settings, s.tree.told)
+	state.Port, err = takePort(s.ports, name, wantedPort(s.ports, name, how, b.Range, settings), b, settings, s.tree.told)
 	return state, err
 }
 
@@ -251,6 +251,9 @@ func (s *Store) furnishAside(name, temp, kind string, how *Creation, settings *S
 		if err = s.tree.home.MkdirAll(profilesDir, dirMode); err == nil {
 			err = s.tree.home.Mkdir(temp, dirMode)
 		}
+	}
+	if err == nil && (how.Import != nil || how.Clone != "") {
+		err = s.Ownership.aside(name, temp)
 	}
 	switch {
 	case err != nil:
@@ -330,7 +333,7 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 	switch {
 	case errors.Is(err, ErrNotFound):
 		if how.Port != 0 {
-			if _, err := takePort(s.ports, name, how.Port, settings.beginning(how.Kind).Range, settings, s.tree.told); err != nil {
+			if _, err := takePort(s.ports, name, how.Port, settings.beginning(how.Kind), settings, s.tree.told); err != nil {
 				return Profile{}, err
 			}
 		}

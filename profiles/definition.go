@@ -90,7 +90,7 @@ func (p Profile) DefinitionAt(c *config.Config, dir string) (*service.Definition
 		// Is a port all that is missing?
 		of.Port = r.First
 		if _, others := c.ProfileDefinition(of, p.overridesPath(), p.overrides); len(others) == 0 {
-			return d, errors.New(fullRange(p.Name, r))
+			return d, errors.New(fullRange(p.Name, p.Kind(), r))
 		}
 	}
 	return d, faults.Err()

@@ -11,22 +11,9 @@ import (
 	"rlminit/service"
 )
 
-// SetEnvironment changes variables in the profile's profile.yaml, durably; a
-// nil value removes one. Comments and other keys stay. Values are taken as they
-// are: a $ is written as $$, so that nothing in them is expanded.
-func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile, error) {
-	if err := checkChanges(changes); err != nil {
-		return Profile{}, err
-	}
-	return s.list.change(name, func(p Profile) error {
-		if p.Fault != nil {
-			return refuse(ErrBroken, "%v", p.Fault)
-		}
-		return s.furnisher.writeOverrides(dirOf(name), p.overrides, overrides.Changes{Environment: changes})
-	})
-}
-
-// Other is the profile.yaml that SetEnvironment would write.
+// Other is the profile.yaml with other variables; a nil value removes one. Comments and
+// other keys stay. Values are taken as they are: a $ is written as $$, so that nothing in
+// them is expanded.
 func (p Profile) Other(changes map[string]*string) ([]byte, error) {
 	if err := cmp.Or(checkChanges(changes), p.Fault); err != nil {
 		return nil, err

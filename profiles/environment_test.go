@@ -22,7 +22,7 @@ command: [a, b]
 `)
 	value := "new$1\n  two: lines"
 	number := "007"
-	p, err := v.SetEnvironment("alice", map[string]*string{"TOKEN": &value, "GONE": nil, "ABSENT": nil, "ID": &number})
+	p, err := setEnvironment(v.Store, "alice", map[string]*string{"TOKEN": &value, "GONE": nil, "ABSENT": nil, "ID": &number})
 	must(t, err)
 	want := `# about alice
 restart: always # for good
@@ -61,7 +61,7 @@ func TestSetEnvironmentRefusals(t *testing.T) {
 	} {
 		v.write("profiles/alice/profile.yaml", text)
 		x := "x"
-		_, err := v.SetEnvironment("alice", map[string]*string{"A": &x})
+		_, err := setEnvironment(v.Store, "alice", map[string]*string{"A": &x})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v", text, err)
 		}
@@ -72,7 +72,7 @@ func TestSetEnvironmentRefusals(t *testing.T) {
 	for text, comment := range map[string]string{"": "", "# only this\n": "# only this", "environment:\n": "", "environment: {}\n": "", "{}\n": ""} {
 		v.write("profiles/alice/profile.yaml", text)
 		x := "x"
-		p, err := v.SetEnvironment("alice", map[string]*string{"A": &x})
+		p, err := setEnvironment(v.Store, "alice", map[string]*string{"A": &x})
 		if err != nil || p.Environment()["A"] != "x" {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -84,11 +84,11 @@ func TestSetEnvironmentRefusals(t *testing.T) {
 	for key, value := range map[string]*string{
 		"": &nul, "A=B": &nul, "A B": &nul, "LISTEN_FDS": &nul, "NOTIFY_SOCKET": &nul, "NUL": &nul, "UTF": &bad,
 	} {
-		if _, err := v.SetEnvironment("alice", map[string]*string{key: value}); !errors.Is(err, ErrValue) {
+		if _, err := setEnvironment(v.Store, "alice", map[string]*string{key: value}); !errors.Is(err, ErrValue) {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
-	if _, err := v.SetEnvironment("nobody", nil); !errors.Is(err, ErrNotFound) {
+	if _, err := setEnvironment(v.Store, "nobody", nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -100,11 +100,24 @@ func TestSetEnvironmentRefuses(t *testing.T) {
 	v.create("alice", Creation{})
 	value := "zzz"
 	for _, key := range []string{"PROFILE", "PROFILE_DIR", "PORT", "1FOO", "A B", "NOTIFY_SOCKET"} {
-		if _, err := v.SetEnvironment("alice", map[string]*string{key: &value}); !errors.Is(err, ErrValue) {
+		if _, err := setEnvironment(v.Store, "alice", map[string]*string{key: &value}); !errors.Is(err, ErrValue) {
 			t.Errorf("%s: %v", key, err)
 		}
 		if _, _, err := v.Create("bob", Creation{Environment: map[string]string{key: value}}); !errors.Is(err, ErrValue) {
 			t.Errorf("create with %s: %v", key, err)
 		}
 	}
+}
+
+// setEnvironment changes variables in a profile's profile.yaml.
+func setEnvironment(s *Store, name string, changes map[string]*string) (Profile, error) {
+	p, err := s.Load(name)
+	if err != nil {
+		return p, err
+	}
+	text, err := p.Other(changes)
+	if err != nil {
+		return p, err
+	}
+	return s.Replace(name, text)
 }

@@ -134,7 +134,7 @@ var verbs = map[string]func(*volume) error{
 	},
 	"set": func(v *volume) error {
 		two := "2"
-		_, err := v.SetEnvironment("alice", map[string]*string{"A": &two})
+		_, err := setEnvironment(v.Store, "alice", map[string]*string{"A": &two})
 		return err
 	},
 	"edit": func(v *volume) error {

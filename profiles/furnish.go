@@ -117,8 +117,7 @@ func (f *furnisher) undo(made ...string) {
 		if rel == "" {
 			continue
 		}
-		f.tree.told.failure(f.ownership.takeBack(rel))
-		f.tree.told.failure(f.tree.dirFor(rel).RemoveAll(rel))
+		f.tree.told.failure(f.ownership.removeAll(rel))
 	}
 }
 
@@ -160,7 +159,7 @@ func (f *furnisher) clone(from, temp string, own overrides.Changes, settings *Se
 		return err
 	}
 	defer source.Close()
-	if err := f.ownership.copyFrom(source, temp, ownerOf(f.tree.home, f.ownership.owners, dirOf(from))); err != nil {
+	if err := f.ownership.copyFrom(source, dirOf(from), temp); err != nil {
 		return err
 	}
 	for _, pattern := range append([]string{settings.StateFile, job.SessionsDir, job.UndoDir}, settings.RemoveAtBoot...) {

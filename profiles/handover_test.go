@@ -90,28 +90,26 @@ func (m modelTree) take(uid uint32, order []int) iter.Seq[modelTree] {
 	}
 }
 
-// takeBack is what Ownership.takeBack does, killed anywhere.
-func (m modelTree) takeBack(owners Owners, order []int) iter.Seq[modelTree] {
-	uid := m[top]
-	if !has(owners, uid) {
-		uid = m.cutShort(owners)
-	}
-	if uid == 0 {
+// complete is what Ownership.complete does, killed anywhere.
+func (m modelTree) complete(owners owning, order []int) iter.Seq[modelTree] {
+	switch uid := m.cutShort(owners); {
+	case uid == 0:
 		return func(yield func(modelTree) bool) { yield(m) }
+	case owners.Auto():
+		return m.give(uid, order)
+	default:
+		return m.take(uid, order)
 	}
-	return m.take(uid, order)
 }
 
 // repair is what Ownership.Repair does with it: a hand-over that was cut short is ended
 // first, and then what is root's becomes the topmost's owner's. It is also what a boot
-// does, and a purge.
-func (m modelTree) repair(owners Owners, order []int) iter.Seq[modelTree] {
+// does.
+func (m modelTree) repair(owners owning, order []int) iter.Seq[modelTree] {
 	return func(yield func(modelTree) bool) {
-		if m.cutShort(owners) != 0 {
-			for m = range m.takeBack(owners, order) {
-				if !yield(m) {
-					return
-				}
+		for m = range m.complete(owners, order) {
+			if !yield(m) {
+				return
 			}
 		}
 		for m := range m.give(m[top], order) {
@@ -122,19 +120,29 @@ func (m modelTree) repair(owners Owners, order []int) iter.Seq[modelTree] {
 	}
 }
 
+// remove is what Ownership.removeAll does before it tries again.
+func (m modelTree) remove(owners owning, order []int) iter.Seq[modelTree] {
+	uid := m[top]
+	if !has(owners, uid) {
+		uid = m.cutShort(owners)
+	}
+	return m.give(uid, order)
+}
+
 func last(states iter.Seq[modelTree]) (m modelTree) {
 	for m = range states {
 	}
 	return m
 }
 
-// Whatever root has left in it, and whatever a kill leaves between any two steps of a gift, a creation's or a clone's, and
-// of what a deletion, a purge, a restore and a rename begin with, killed again and again:
-// whoever meets the directory can read its definition after one walk, a deletion can move
-// it, a purge can remove all of it, and a start gives all of it to its user.
+// Whatever root has left in it, and whatever a kill leaves between any two steps of a gift,
+// with "user: auto" or since that was taken away, and of what a deletion, a purge, a restore
+// and a rename begin with, killed again and again: whoever meets the directory can read its
+// definition after one walk, a purge can remove all of it, a start gives all of it to its
+// user, and what was the user's never is the services' while profiles have users.
 func TestCutOffHandOversExplored(t *testing.T) {
 	const uid = 7
-	owners := owning{uid: uid}
+	owners, without := owning{uid: uid}, owning{uid: uid, none: true}
 	seen := map[modelTree]string{{}: "created"}
 	for which := range 1 << deep { // what root has left
 		m, of := modelTree{}, uint32(0)
@@ -162,8 +170,14 @@ func TestCutOffHandOversExplored(t *testing.T) {
 					}
 				}
 				reached("give", m.give(uid, order))
-				reached("take back", m.takeBack(owners, order))
-				reached("repair", m.repair(owners, order))
+				if m[top] == uid {
+					reached("take back", m.take(uid, order)) // a start without "user: auto"
+				}
+				for _, o := range []owning{owners, without} {
+					reached(fmt.Sprint("complete, users ", o.Auto()), m.complete(o, order))
+					reached(fmt.Sprint("repair, users ", o.Auto()), m.repair(o, order))
+				}
+				reached("remove", m.remove(owners, order))
 			}
 		}
 	}
@@ -182,11 +196,20 @@ func TestCutOffHandOversExplored(t *testing.T) {
 			if mended := last(m.repair(owners, order)); !mended.whole() {
 				t.Errorf("%s: repaired, and %v", story, mended)
 			}
-			if finished := last(m.takeBack(owners, order)); !slices.Contains(m[:], roots) && !m.reads() && !finished.reads() { // Ownership.finish
-				t.Errorf("%s: not readable after it was met: %v", story, finished)
+			for _, o := range []owning{owners, without} {
+				if done := last(m.complete(o, order)); !slices.Contains(m[:], roots) && !m.reads() && !done.reads() { // Ownership.finish
+					t.Errorf("%s: not readable after it was met: %v", story, done)
+				}
 			}
-			if back := last(last(m.takeBack(owners, order)).repair(owners, order)); back != (modelTree{}) {
-				t.Errorf("%s: to be deleted, purged or restored, and %v", story, back)
+			for s := range m.complete(owners, order) {
+				for i := range s {
+					if m[i] == uid && s[i] != uid {
+						t.Errorf("%s: to be deleted or restored, and others can read it: %v", story, s)
+					}
+				}
+			}
+			if gone := last(m.remove(owners, order)); !gone.whole() {
+				t.Errorf("%s: to be removed, and %v", story, gone)
 			}
 			is := itsOwn
 			if met[top] == 0 {

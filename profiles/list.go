@@ -500,7 +500,7 @@ func (c *catalogue) settlePorts(list []Profile, settings *Settings) {
 		if p.Port == 0 && r.Size() > 0 {
 			full[r] = true
 			if without++; without == 1 {
-				line = fullRange(p.Name, r)
+				line = fullRange(p.Name, p.Kind(), r)
 			}
 		}
 		p.Unrecorded = p.Port != p.Record.Port || p.Record.Origin != service.Recorded
@@ -535,10 +535,6 @@ func (c *catalogue) settleSecrets(list []Profile) {
 			p.Fault = err
 		}
 	}
-}
-
-func fullRange(name string, r PortRange) string {
-	return fmt.Sprintf("profile %s has no port: all of %d-%d are taken; widen gateway.ports", name, r.First, r.Last)
 }
 
 // inChunks calls f for the parts of 0 to n, each of at most size, on a few goroutines, at

@@ -1,11 +1,13 @@
 package profiles
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -61,7 +63,8 @@ func ownerOf(home *durable.Dir, owners Owners, rel string) uint32 {
 // user of its own, whom the ledger of the records knows.
 //
 // Invariant: promised is above every uid that this Store has given a profile, whether
-// or not that is recorded yet.
+// or not that is recorded yet. A uid that the volume has, and the journal does not know, is
+// nobody's to get: the journal was lost, or the directory is another volume's.
 type Ownership struct {
 	tree    *tree
 	records *Records
@@ -69,6 +72,7 @@ type Ownership struct {
 
 	mu       sync.Mutex
 	promised uint32
+	seen     map[uint32]bool // whose directories there were before any was given; nil: nobody has looked
 }
 
 // User is the uid of a profile's own user; 0: it has the services'. When it
@@ -88,7 +92,7 @@ func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
 	dir := dirOf(name)
 	there, err := o.tree.home.Lstat(dir)
 	if err == nil && o.owners.Auto() {
-		err = o.passable()
+		err = o.passable(profilesDir)
 	}
 	if err != nil {
 		return 0, err
@@ -110,16 +114,13 @@ func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
 	case takeBack:
 		return 0, o.takeBack(dir)
 	case allot, yield:
-		if what == yield {
+		if what == yield && elsewhere != trashDir {
 			if err := l.user(ctx, userBody{Profile: elsewhere, UID: uid, From: name}); err != nil {
 				return 0, err
 			}
 		}
-		if uid, err = o.free(l); err != nil {
-			return 0, fmt.Errorf("profile %s has no user: %w", name, err)
-		}
-		if err := l.user(ctx, userBody{Profile: name, UID: uid}); err != nil {
-			return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, err)
+		if uid, err = o.allot(ctx, name, l); err != nil {
+			return 0, err
 		}
 	case adopt:
 		uid = there.UID
@@ -134,8 +135,47 @@ func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
 	return uid, o.give(dir, uid)
 }
 
+// allot records a user for a profile that has none.
+func (o *Ownership) allot(ctx context.Context, name string, l *ledger) (uid uint32, err error) {
+	if uid, err = o.free(l); err != nil {
+		return 0, fmt.Errorf("profile %s has no user: %w", name, err)
+	}
+	if err := l.user(ctx, userBody{Profile: name, UID: uid}); err != nil {
+		return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, err)
+	}
+	return uid, nil
+}
+
+// aside gives an empty directory, which is to be a new profile's, to the user that this gets
+// or had before: nobody else sees what is put there. The caller holds the name's lock.
+func (o *Ownership) aside(name, temp string) error {
+	if o.owners == nil || !o.owners.Auto() {
+		return nil
+	}
+	l := o.records.ledger.Load()
+	if l.journal == nil {
+		return fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, l.refused)
+	}
+	uid, recorded := l.userOf(name)
+	if recorded = recorded && has(o.owners, uid); recorded {
+		elsewhere, err := o.elsewhere(uid, name)
+		if err != nil {
+			return err
+		}
+		recorded = elsewhere == ""
+	}
+	err := o.passable(profilesDir)
+	if err == nil && !recorded {
+		uid, err = o.allot(context.Background(), name, l)
+	}
+	if err != nil {
+		return err
+	}
+	return o.give(temp, uid)
+}
+
 // stands is how a profile, its user and its directory stand, and the profile that has
-// the directory of its user.
+// the directory of its user, or trashDir.
 func (o *Ownership) stands(name string, there durable.Info, uid uint32, recorded bool, l *ledger) (is standing, elsewhere string, err error) {
 	is = standing{auto: o.owners.Auto(), is: o.whose(there, uid, l), recorded: recorded}
 	if is.auto && is.is == services && recorded {
@@ -156,7 +196,19 @@ func (o *Ownership) free(l *ledger) (uid uint32, err error) {
 	low, high := o.owners.Range()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	l.view(func() { uid = l.users.free(max(low, o.promised), high) })
+	if o.seen == nil {
+		seen := map[uint32]bool{}
+		if err := o.each(func(_, _ string, uid uint32) { seen[uid] = true }); err != nil {
+			return 0, err
+		}
+		o.seen = seen
+	}
+	for next := max(low, o.promised); ; next = uid + 1 {
+		l.view(func() { uid = l.users.free(next, high) })
+		if !o.seen[uid] {
+			break
+		}
+	}
 	if uid == 0 {
 		return 0, fmt.Errorf("every id of %d-%d belongs, or belonged, to another profile; widen profile_users, and restart the container", low, high)
 	}
@@ -187,21 +239,34 @@ func (o *Ownership) whose(there durable.Info, uid uint32, l *ledger) owner {
 }
 
 // elsewhere is another profile whose directory is a user's: one that was renamed
-// when nobody could record it; "": there is none.
+// when nobody could record it; trashDir where one in the trash is; "": there is none.
 func (o *Ownership) elsewhere(uid uint32, name string) (other string, err error) {
-	entries, err := o.tree.home.ReadDir(profilesDir, maxProfiles)
-	if err != nil && !errors.Is(err, durable.ErrTooBig) {
-		return "", err
-	}
-	for _, e := range entries {
-		if e.Name == name || CheckName(e.Name, nil) != nil {
-			continue
+	err = o.each(func(parent, entry string, of uint32) {
+		switch {
+		case of != uid:
+		case parent == trashDir:
+			other = cmp.Or(other, trashDir)
+		case entry != name && CheckName(entry, nil) == nil:
+			other = entry
 		}
-		if ownerOf(o.tree.home, o.owners, dirOf(e.Name)) == uid {
-			return e.Name, nil
+	})
+	return other, err
+}
+
+// each tells of each directory of a profile, and of each in the trash, whose user's it is.
+func (o *Ownership) each(tell func(parent, entry string, uid uint32)) error {
+	for _, parent := range []string{profilesDir, trashDir} {
+		entries, err := o.tree.home.ReadDir(parent, maxProfiles)
+		if err != nil && !errors.Is(err, durable.ErrTooBig) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			if uid := ownerOf(o.tree.home, o.owners, parent+"/"+e.Name); uid != 0 {
+				tell(parent, e.Name, uid)
+			}
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // notIts says why a profile cannot be given its directory.
@@ -215,13 +280,21 @@ func (o *Ownership) notIts(name string, there durable.Info, l *ledger) error {
 	return refuse(ErrBroken, "%s belongs to uid %d%s: it is not given to another; as root: chown -R %d %[1]s, if it is to be", o.tree.home.Path(dirOf(name)), there.UID, whose, o.owners.Services())
 }
 
-// passable has profiles' users get to their directories.
-func (o *Ownership) passable() error {
-	above, err := o.tree.home.Lstat(profilesDir)
+// passable has profiles' users get to their directories in another one.
+func (o *Ownership) passable(parent string) error {
+	above, err := o.tree.home.Lstat(parent)
 	if err != nil || above.Perm&0o001 != 0 {
 		return err
 	}
-	return o.tree.home.Chmod(profilesDir, above.Perm|0o001)
+	return o.tree.home.Chmod(parent, above.Perm|0o001)
+}
+
+// reach has the profile's user to whom a directory belongs, if it is one's, get to it.
+func (o *Ownership) reach(dir string) error {
+	if ownerOf(o.tree.home, o.owners, dir) == 0 {
+		return nil
+	}
+	return o.passable(path.Dir(dir))
 }
 
 // give gives a profile's directory to a user, alone: whatever is allowed below,
@@ -236,23 +309,65 @@ func (o *Ownership) give(dir string, uid uint32) error {
 	return err
 }
 
-// takeBack makes a directory the services' again, if it is a profile's, or was when a
-// walk that gave it, or took it back, was cut short.
+// takeBack makes a directory of a profile's user the services' again.
 func (o *Ownership) takeBack(dir string) error {
+	if err := o.owners.Settle(); err != nil {
+		return err
+	}
+	_, err := o.handOver(dir, ownerOf(o.tree.home, o.owners, dir), o.owners.Take)
+	return err
+}
+
+// complete ends a hand-over of a directory that was cut short: it is its user's whole, or
+// the services' where profiles have no users any more. Whoever has it can be reached then.
+func (o *Ownership) complete(dir string) error {
 	if o.owners == nil {
 		return nil
 	}
 	if err := o.owners.Settle(); err != nil {
 		return err
 	}
-	uid := ownerOf(o.tree.home, o.owners, dir)
-	if uid == 0 {
-		uid = o.partlyOf(dir)
+	if uid := o.partlyOf(dir); uid != 0 {
+		over := o.owners.Take
+		if o.owners.Auto() {
+			over = o.owners.Give
+		}
+		if _, err := o.handOver(dir, uid, over); err != nil {
+			return err
+		}
 	}
-	if uid == 0 {
-		return nil
+	return o.reach(dir)
+}
+
+// move has a directory lie in another one, durably, if nothing is there: a profile in the
+// trash, or one from there. Its owner stays whose it was. Who moves it must be able to
+// write to it, for it has its parent's name in it (rename(2)), and that is not its owner,
+// to whom neither of the parents belongs. So all may write to it meanwhile: whoever may
+// not enter it cannot make, remove or read anything in it by that.
+func (o *Ownership) move(from, to string) error {
+	uid := ownerOf(o.tree.home, o.owners, from)
+	if uid == 0 || path.Dir(from) == path.Dir(to) {
+		return o.tree.home.RenameNew(from, to)
 	}
-	_, err := o.handOver(dir, uid, o.owners.Take)
+	there, err := o.tree.home.Lstat(from)
+	if err != nil {
+		return err
+	}
+	as := o.tree.home.By(o.owners.Helper(uid))
+	if err := as.Chmod(from, there.Perm&^0o001|0o002); err != nil {
+		return err
+	}
+	err = o.tree.home.RenameNew(from, to)
+	if errors.Is(err, durable.ErrInDoubt) {
+		return err
+	}
+	at := to
+	if err != nil {
+		at = from
+	} else {
+		o.tree.told.failure(o.reach(to))
+	}
+	o.tree.told.failure(as.Chmod(at, there.Perm&^0o002))
 	return err
 }
 
@@ -276,47 +391,58 @@ func (o *Ownership) partlyOf(dir string) uint32 {
 	})
 }
 
-// finish ends, for whoever meets it, a hand-over of a profile's directory that was cut
-// short: it is the services' again, whole, and given when its service starts. It tells
-// whether something was done. The caller holds the name's lock.
+// finish is complete for whoever meets a profile's directory. It tells whether something was
+// done. The caller holds the name's lock.
 func (o *Ownership) finish(name string) bool {
 	if o.owners == nil || name == Default || o.partlyOf(dirOf(name)) == 0 {
 		return false
 	}
-	if err := o.takeBack(dirOf(name)); err != nil {
+	if err := o.complete(dirOf(name)); err != nil {
 		o.tree.told.once(err.Error())
 		return false
 	}
 	return true
 }
 
-// copyFrom copies a profile's directory aside. Who may read one that is its own
-// user's is that user, who is given the copy to write it, and only for that.
-func (o *Ownership) copyFrom(source *durable.Dir, temp string, uid uint32) error {
-	if uid != 0 {
-		if err := o.give(temp, uid); err != nil {
-			return err
-		}
+// copyFrom copies a profile's directory aside: who may read one that is its own user's is
+// that user, and who may read the copy is the new profile's alone.
+func (o *Ownership) copyFrom(source *durable.Dir, dir, temp string) error {
+	how := durable.Copy{DirMode: dirMode, Pass: true}
+	if o.owners != nil {
+		how.Reader = cmp.Or(ownerOf(o.tree.home, o.owners, dir), o.owners.Services())
 	}
-	if err := o.tree.home.CopyTree(source, temp, durable.Copy{DirMode: dirMode, Pass: true}); err != nil {
-		return err
-	}
-	return o.takeBack(temp)
+	return o.tree.home.CopyTree(source, temp, how)
 }
 
-// takeBackTemps has what is not finished in a directory be the services', who remove
-// it: a clone was its profile's while it was made.
-func (o *Ownership) takeBackTemps(dir string) {
-	if o.owners == nil || dir != profilesDir {
-		return
+// removeAll removes what is no profile any more, or was not yet one, with what root has left
+// in it.
+func (o *Ownership) removeAll(rel string) error {
+	in := o.tree.dirFor(rel)
+	err := in.RemoveAll(rel)
+	if in != o.tree.home || o.owners == nil || !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
+		return err
 	}
-	entries, err := o.tree.home.ReadDirOf(dir, maxProfiles, func(e durable.Entry) bool { return durable.IsTemp(e.Name) })
-	if err != nil {
-		return // who cleans up says it
+	uid := ownerOf(o.tree.home, o.owners, rel)
+	if uid == 0 {
+		uid = o.partlyOf(rel)
+	}
+	if _, failed := o.handOver(rel, uid, o.owners.Give); failed != nil {
+		return err
+	}
+	return o.tree.home.RemoveAll(rel)
+}
+
+// cleanTemps removes from a directory what was never finished. Only for a time when nobody
+// else writes there.
+func (o *Ownership) cleanTemps(dir string) (first error) {
+	entries, err := o.tree.dirFor(dir).ReadDirOf(dir, maxProfiles, func(e durable.Entry) bool { return durable.IsTemp(e.Name) })
+	if !errors.Is(err, durable.ErrTooBig) {
+		first = err
 	}
 	for _, e := range entries {
-		o.tree.told.failure(o.takeBack(dir + "/" + e.Name))
+		first = cmp.Or(first, o.removeAll(below(dir, e.Name)))
 	}
+	return first
 }
 
 func (o *Ownership) handOver(dir string, uid uint32, over func(uid uint32, fd int) (durable.Handed, error)) (did durable.Handed, err error) {
@@ -410,6 +536,8 @@ func (o *Ownership) Repair(name string, root bool) (did durable.Handed, err erro
 	switch {
 	case there.UID == services:
 		to = 0
+	case there.UID == 0 && !root:
+		return did, refuse(ErrBroken, "%s is root's, and only root may give it away: docker exec -u 0 CONTAINER rlminit profile repair %s", o.tree.home.Path(dir), name)
 	case !has(o.owners, there.UID):
 		return did, refuse(ErrBroken, "%s belongs to uid %d, and is not taken from that; as root: chown -R %d %[1]s", o.tree.home.Path(dir), there.UID, services)
 	}
@@ -423,16 +551,6 @@ func (o *Ownership) Repair(name string, root bool) (did durable.Handed, err erro
 func (o *Ownership) roots(dir string) bool {
 	there, err := o.tree.home.Lstat(dir)
 	return err == nil && there.UID == 0 || errors.Is(err, unix.EACCES)
-}
-
-// mend is Repair of what is not a profile any more, after err was met there. Nil: it is
-// worth another try.
-func (o *Ownership) mend(dir string, err error) error {
-	if o.owners == nil || !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
-		return err
-	}
-	_, failed := o.handOver(dir, 0, o.owners.Give)
-	return failed
 }
 
 // userOf is the recorded user of a profile.

@@ -1,9 +1,11 @@
 package profiles
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
+	"rlminit/config"
 	"rlminit/profiles/ports"
 )
 
@@ -33,13 +35,18 @@ func (how *Creation) check(kind string, settings *Settings) error {
 	case settings.Held[port] != "":
 		return refuse(ErrPortTaken, "port %d belongs to %s; choose another, or leave out --port", port, settings.Held[port])
 	case !how.PortAny && r.Size() > 0 && (port < r.First || port > r.Last):
-		key := "gateway.ports"
-		if _, other := settings.Kinds[kind]; other {
-			key = "gateways." + kind + ".ports"
-		}
-		return refuse(ErrValue, "port %d is not in %s, %d-%d; choose one of those, or add --port-any", port, key, r.First, r.Last)
+		return refuse(ErrValue, "port %d is not in %s, %d-%d; choose one of those, or add --port-any", port, PortsKey(kind), r.First, r.Last)
 	}
 	return nil
+}
+
+// Owned tells whether a port is another profile's than the named one.
+func (s *Store) Owned(name string, port int) bool {
+	if s.list.prime() != nil {
+		return false
+	}
+	_, free := s.ports.Copy().Claim(name, port)
+	return !free
 }
 
 // Portless are those of new profiles, each with its kind, that would find no port left, if all of
@@ -62,12 +69,24 @@ func (s *Store) Portless(kinds map[string]string, settings Settings) (first stri
 	return first, max(0, more-1), in, nil
 }
 
-// takePort gives name the port asked for, or one of the range.
-func takePort(book *ports.Book, name string, port int, r PortRange, settings *Settings, told *told) (int, error) {
+// PortsKey is the key of the configuration with the ports of a kind.
+func PortsKey(kind string) string {
+	if config.KindCalled(kind) == config.DefaultKind {
+		return "gateway.ports"
+	}
+	return "gateways." + kind + ".ports"
+}
+
+func fullRange(name, kind string, r PortRange) string {
+	return fmt.Sprintf("profile %s has no port: all of %d-%d are taken; widen %s", name, r.First, r.Last, PortsKey(kind))
+}
+
+// takePort gives name the port asked for, or one of the range that its kind begins with.
+func takePort(book *ports.Book, name string, port int, b Beginning, settings *Settings, told *told) (int, error) {
 	if port == 0 {
-		port = book.Allot(name, r, settings.Held)
-		if port == 0 && r.Size() > 0 {
-			told.once(fullRange(name, r))
+		port = book.Allot(name, b.Range, settings.Held)
+		if port == 0 && b.Range.Size() > 0 {
+			told.once(fullRange(name, b.kind, b.Range))
 		}
 		return port, nil
 	}

@@ -269,7 +269,7 @@ func TestTheDefaultProfileIsTheHomeDirectory(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	a := "1"
-	if p, err := v.SetEnvironment("default", map[string]*string{"A": &a}); err != nil || p.Environment()["A"] != "1" {
+	if p, err := setEnvironment(v.Store, "default", map[string]*string{"A": &a}); err != nil || p.Environment()["A"] != "1" {
 		t.Errorf("%v", err)
 	}
 	if _, err := v.Delete("default", true, nil); !errors.Is(err, ErrName) {

@@ -135,11 +135,14 @@ func (s *Store) Restore(name, trash string, set map[string]string, by *uint32) (
 	case !errors.Is(err, fs.ErrNotExist):
 		return Profile{}, err // it may have secrets of its own
 	}
-	if err = s.Secrets.Revive(name, trash, nil, by); err == nil {
+	if err = s.Ownership.complete(trashDir + "/" + trash); err == nil {
+		err = s.Secrets.Revive(name, trash, nil, by)
+	}
+	if err == nil {
 		err = s.Secrets.Begin(name, set, by)
 	}
 	if err == nil {
-		err = s.tree.home.RenameNew(trashDir+"/"+trash, dirOf(name))
+		err = s.Ownership.move(trashDir+"/"+trash, dirOf(name))
 	}
 	if err != nil {
 		if !errors.Is(err, durable.ErrInDoubt) {

@@ -39,6 +39,9 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		return Profile{}, err
 	}
 	dir := trashDir + "/" + t.Entry
+	if err := s.Ownership.complete(dir); err != nil {
+		return Profile{}, s.Trash.missed(t.Entry, err)
+	}
 	file := dir + "/" + settings.StateFile
 	text, err := s.tree.home.ReadFile(file, statefile.Max)
 	state, err := statefile.Understood(text, err)
@@ -54,7 +57,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	}
 	done := s.ports.Hold(name)
 	defer func() { done(err == nil) }()
-	if state.Port, err = takePort(s.ports, name, s.ownPort(name, how.Port, state.Port), b.Range, settings, s.tree.told); err != nil {
+	if state.Port, err = takePort(s.ports, name, s.ownPort(name, how.Port, state.Port), b, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
 	reborn(&state, how.Intent, b)
@@ -70,7 +73,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		err = s.tree.removeSessions(dir)
 	}
 	if err == nil {
-		err = s.tree.home.RenameNew(dir, dirOf(name))
+		err = s.Ownership.move(dir, dirOf(name))
 	}
 	if errors.Is(err, unix.EEXIST) {
 		err = s.list.exists(name)
@@ -80,7 +83,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		return Profile{}, err
 	}
 	if err := s.Records.created(profileBody{Profile: name, Desired: state.Desired, Restored: t.Entry, Actor: how.Actor}); err != nil {
-		if e := s.tree.home.RenameNew(dirOf(name), dir); e != nil {
+		if e := s.Ownership.move(dirOf(name), dir); e != nil {
 			return Profile{}, fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}
 		s.unrestored(name, file, text, err)

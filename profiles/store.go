@@ -42,11 +42,14 @@ type Beginning struct {
 	Template     string         // directory that is copied into it; "": none
 	InitialState service.Intent // what is wanted of it
 	Range        PortRange      // that its port is from, of another kind than the default
+
+	kind string // "": the default
 }
 
 // beginning is that of a kind; of one that is not there it is that of the default.
 func (s *Settings) beginning(kind string) Beginning {
 	if b, there := s.Kinds[kind]; there {
+		b.kind = kind
 		return b
 	}
 	b := s.Beginning
@@ -250,8 +253,7 @@ func (v *tree) dirFor(rel string) *durable.Dir {
 // said. changed: the list may not be what List returns now.
 func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs, secrets.Home} {
-		s.Ownership.takeBackTemps(dir)
-		s.tree.told.failure(s.tree.dirFor(dir).CleanTemps(dir))
+		s.tree.told.failure(s.Ownership.cleanTemps(dir))
 	}
 	settings := s.tree.settings.Load()
 	var names []string
@@ -320,9 +322,8 @@ func (s *Store) SweepUnfinished() {
 		return
 	}
 	go func() {
-		s.Ownership.takeBackTemps(profilesDir)
 		for _, rel := range left {
-			s.tree.told.failure(s.tree.dirFor(rel).RemoveAll(rel))
+			s.tree.told.failure(s.Ownership.removeAll(rel))
 		}
 	}()
 }

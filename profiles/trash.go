@@ -22,7 +22,7 @@ import (
 
 // Trash is where profiles lie that were deleted, each under its name and the time, or
 // the number of the revision that has done it.
-// What is put there was given back to the services' user before.
+// Each keeps its owner there: the profile's own user, where it has one.
 //
 // Whoever takes an entry out of it, to make a profile of it again or to remove it, does so
 // by one rename, and holds no lock of it: the first has it, and the other finds nothing.
@@ -75,7 +75,11 @@ func RevisionEntry(profile string, revision int) string {
 // does not have it.
 func (t *Trash) Look(entry string) (text []byte, intent service.Intent, err error) {
 	dir := trashDir + "/" + entry
-	if _, err := t.tree.home.Lstat(dir); err != nil {
+	_, err = t.tree.home.Lstat(dir)
+	if err == nil {
+		err = t.ownership.reach(dir)
+	}
+	if err != nil {
 		return nil, service.IntentNone, err
 	}
 	text, err = t.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
@@ -201,12 +205,12 @@ func (t *Trash) put(dir, name, entry string, keeps *secrets.Sets) error {
 	if err := t.make(); err != nil {
 		return err
 	}
-	if err := t.ownership.takeBack(dir); err != nil {
-		return err // it cannot be moved to another directory by anybody else
-	}
-	err := keeps.Bury(name, entry)
+	err := t.ownership.complete(dir)
 	if err == nil {
-		err = t.tree.home.RenameNew(dir, trashDir+"/"+entry)
+		err = keeps.Bury(name, entry)
+	}
+	if err == nil {
+		err = t.ownership.move(dir, trashDir+"/"+entry)
 	}
 	if err != nil && !errors.Is(err, durable.ErrInDoubt) {
 		keeps.Forget(secrets.Trashed(entry))
@@ -216,7 +220,7 @@ func (t *Trash) put(dir, name, entry string, keeps *secrets.Sets) error {
 
 // purge removes the profile for good. left is what could not be removed.
 func (t *Trash) purge(dir string) (left string, err error) {
-	if err := t.ownership.takeBack(dir); err != nil {
+	if err := t.ownership.complete(dir); err != nil {
 		return "", err
 	}
 	temp, err := t.aside(dir)
@@ -237,16 +241,12 @@ func (t *Trash) purge(dir string) (left string, err error) {
 // whole; what a crash leaves of it, PrepareBoot removes.
 func (t *Trash) aside(dir string) (temp string, err error) {
 	temp = profilesDir + "/" + durable.TempName()
-	return temp, t.tree.home.RenameNew(dir, temp)
+	return temp, t.ownership.move(dir, temp)
 }
 
 // remove removes what is out of sight. left is what could not be removed.
 func (t *Trash) remove(temp string) (left string) {
-	err := t.tree.home.RemoveAll(temp)
-	if err != nil && t.ownership.mend(temp, err) == nil {
-		err = t.tree.home.RemoveAll(temp)
-	}
-	if err != nil {
+	if err := t.ownership.removeAll(temp); err != nil {
 		t.tree.told.once(err.Error())
 		return t.tree.home.Path(temp)
 	}
@@ -257,7 +257,7 @@ func (t *Trash) remove(temp string) (left string) {
 // takeOut moves an entry out of the trash, and out of sight.
 func (t *Trash) takeOut(entry string) (temp string, err error) {
 	dir := trashDir + "/" + entry
-	if err = t.ownership.takeBack(dir); err == nil {
+	if err = t.ownership.complete(dir); err == nil {
 		err = t.tree.home.MkdirAll(profilesDir, dirMode)
 	}
 	if err == nil {

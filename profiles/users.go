@@ -18,7 +18,8 @@ type userBody struct {
 }
 
 // Users is the fold of which user each profile has. That of a profile that is
-// deleted stays its name's, so that it is the same when it is restored.
+// deleted stays its name's, so that it is the same when it is restored; a new profile of
+// the name gets another one while the trash has a directory of that user's.
 type Users struct {
 	by   map[string]uint32
 	next uint32 // Invariant: above each that was ever given
@@ -124,7 +125,7 @@ type standing struct {
 	auto      bool // profiles have users of their own
 	is        owner
 	recorded  bool // the profile has a user
-	elsewhere bool // whose another directory is
+	elsewhere bool // whose another directory is, or one in the trash
 }
 
 // owner is whose a directory is.
@@ -147,7 +148,7 @@ const (
 	leave    measure = iota // it is as it should be
 	allot                   // a user is recorded, and then the directory given
 	give                    // the directory is given to the recorded user
-	yield                   // that user is recorded for the other directory, and then as allot
+	yield                   // that user is recorded for the other directory, unless it is in the trash, and then as allot
 	adopt                   // the directory's user is recorded
 	follow                  // the same, and no more for the other name
 	takeBack                // the directory is given back to the services

@@ -56,6 +56,9 @@ func (l Log) without(plain Log) Log {
 // KindKey is the key of a profile.yaml that names the profile's kind.
 const KindKey = "kind"
 
+// DefaultKind is the kind of a profile that names none: the section gateway.
+const DefaultKind = "default"
+
 // Override is base as a profile.yaml changes it. Variables and schedules are set over
 // those of base; in restart, ready, health, stop and log what is not named stays; lists
 // and command take the place of base's; isolation only gets closer, and limits only go

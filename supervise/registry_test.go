@@ -311,7 +311,7 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(2)
-	if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}, Restart: true}, control.Actor{}); err != nil {
+	if _, err := p.now.Registry.Profiles.Edit("alice", control.ReplaceProfile{Text: "environment: {A: c}\n", Restart: true}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	again(3)
@@ -466,8 +466,8 @@ func TestReloadOfOneWithoutGateways(t *testing.T) {
 	if state, there := p.state("gateway-alice"); there {
 		t.Errorf("alice's gateway is back, %s", state)
 	}
-	if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("b")}}, control.Actor{}); err != nil {
-		t.Errorf("its environment cannot be set: %v", err)
+	if _, err := p.now.Registry.Profiles.Edit("alice", control.ReplaceProfile{Text: "environment: {A: b}\n"}, control.Actor{}); err == nil || !strings.Contains(err.Error(), "the configuration that was reloaded for alice has no gateway section") {
+		t.Errorf("its environment is set: %v", err)
 	}
 }
 
@@ -502,7 +502,7 @@ func TestWhatManySetIsInForce(t *testing.T) {
 		for i := range 40 {
 			all.Go(func() {
 				value := fmt.Sprint(round, "-", i)
-				if _, err := p.now.Registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
+				if _, err := p.now.Registry.Profiles.Edit("alice", control.ReplaceProfile{Text: "environment: {A: " + value + "}\n"}, control.Actor{}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -21,7 +21,7 @@ func analyzeVerb(t *terminal) *cobra.Command {
 	svg := false
 	cmd := &cobra.Command{
 		Use:   "analyze",
-		Short: "show what the last boot spent its time on",
+		Short: "show the time of the last boot by step",
 		Long: `Shows how long each step of the boot took, also the boot steps of the
 configuration; for each service that the boot started, how long it waited for
 others and how long it took to get ready; and the critical chain: the service
@@ -29,7 +29,7 @@ that was ready last, what that one had waited for, and so on. Times count from
 the start of PID 1. Steps are only known if there is a volume to record them on.
 
 With --json: an object with at, took_s, steps (step, began_s, took_s), services
-(service, began_s, started_s, ready_s, outcome, after: what it waited for last)
+(service, began_s, started_s, ready_s, outcome, after: its last blocker)
 and chain. With --svg it is a drawing: steps in green, waiting in grey, starting
 in blue, the critical chain in red.`,
 		Example: `  rlminit analyze

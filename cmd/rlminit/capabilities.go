@@ -10,7 +10,7 @@ import (
 )
 
 func capabilitiesVerb(t *terminal) *cobra.Command {
-	return forPrograms(t, &cobra.Command{
+	return formatted(t, forPrograms(t, &cobra.Command{
 		Use:   "capabilities",
 		Short: "say which isolation, limits and guards can be enforced here",
 		Args:  exactly(),
@@ -33,7 +33,7 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 			}
 			return answer(t, c, func() { b.write(t) })
 		}),
-	}, "write a JSON object")
+	}, "write a JSON object"))
 }
 
 func enforced(e control.Enforced) cell {

@@ -92,7 +92,7 @@ with text, and, if they apply, file, line and field.`,
 			return t.tellChecked(all)
 		},
 	}, "write a JSON array")
-	cmd.Flags().StringVar(&volume, "volume", "", "say what the configuration would do to the profiles of the volume at `PATH`")
+	cmd.Flags().StringVar(&volume, "volume", "", "show the configuration's effect on the profiles of the volume at `PATH`")
 	return cmd
 }
 
@@ -400,10 +400,3 @@ func firstLine(s string) string {
 	return line
 }
 
-// configPath is where init looks for the configuration when no flag names it.
-func configPath() string {
-	if path := os.Getenv("RLMINIT_CONFIG"); path != "" {
-		return path
-	}
-	return config.DefaultPath
-}

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/durable"
+	"rlminit/journal"
 	"rlminit/plan"
 	"rlminit/profiles"
 	"rlminit/service"
@@ -57,12 +60,15 @@ func (t *terminal) checkVolume(cmd *cobra.Command, volume string, files []string
 	}
 	outside, err := profiles.OpenOutside(volume, profiles.SettingsOf(c), is.note)
 	if err != nil {
-		return control.Failed("%v", err)
+		return control.Failed("%s", unreadableVolume(err))
 	}
 	defer outside.Close()
 	list, err := outside.List()
 	if err != nil {
-		return control.Failed("%v", err)
+		return control.Failed("%s", unreadableVolume(err))
+	}
+	if _, err := outside.Supervisors().Lstat(journal.Home); errors.Is(err, fs.ErrNotExist) {
+		is.note(fmt.Sprintf("rlminit has never run with %s, which has no %s: is it the right volume?", volume, journal.Home))
 	}
 	is.profiles(c, list)
 	is.trash(c, outside)
@@ -79,11 +85,11 @@ func (v *checkedVolume) profiles(c *config.Config, list []profiles.Profile) {
 	for _, p := range list {
 		d, err := p.DefinitionAt(c, config.ProfileDir(c.Home, p.Name))
 		if err != nil {
-			list := &v.Refused
+			list, why := &v.Refused, profiles.Reason(err)
 			if p.Unread() || errors.Is(p.Fault, fs.ErrPermission) { // which a boot may be able to, or mends
-				list = &v.Unread
+				list, why = &v.Unread, unreadableVolume(p.Fault)
 			}
-			*list = append(*list, volumeProfile{Profile: p.Name, Why: profiles.Reason(err)})
+			*list = append(*list, volumeProfile{Profile: p.Name, Why: why})
 			continue
 		}
 		// Which of its secrets are in force is not known here.
@@ -97,7 +103,7 @@ func (v *checkedVolume) profiles(c *config.Config, list []profiles.Profile) {
 func (v *checkedVolume) trash(c *config.Config, outside *profiles.Outside) {
 	deleted, err := outside.Deleted()
 	if err != nil {
-		v.note(fmt.Sprintf("the trash was not looked at: %v", err))
+		v.note("the trash was not looked at: " + unreadableVolume(err))
 	}
 	for _, d := range deleted {
 		err := d.Err
@@ -105,7 +111,7 @@ func (v *checkedVolume) trash(c *config.Config, outside *profiles.Outside) {
 			err = fits(c, d.Profile, d.Entry+"/profile.yaml", d.Text)
 		}
 		if err != nil {
-			v.Trash = append(v.Trash, volumeProfile{Profile: d.Profile, Entry: d.Entry, Why: profiles.Reason(err)})
+			v.Trash = append(v.Trash, volumeProfile{Profile: d.Profile, Entry: d.Entry, Why: unreadableVolume(err)})
 		}
 	}
 }
@@ -131,8 +137,18 @@ func (v *checkedVolume) plans(c *config.Config, outside *profiles.Outside) {
 		}
 	})
 	if err != nil {
-		v.note(fmt.Sprintf("the plans that wait for approval were not looked at: %v", err))
+		v.note("the plans that wait for approval were not looked at: " + unreadableVolume(err))
 	}
+}
+
+// unreadableVolume is why something of a volume cannot be judged: what the caller may not read is
+// nobody's fault, and no owner is to be changed for it.
+func unreadableVolume(err error) string {
+	var e *durable.Error
+	if errors.As(err, &e) && errors.Is(err, fs.ErrPermission) {
+		return fmt.Sprintf("cannot read %s: check runs as uid %d without the right to; run it as root, with the capabilities that root has in a container (docker run --user 0, and no --cap-drop)", e.Path, os.Geteuid())
+	}
+	return profiles.Reason(err)
 }
 
 // fits says what is wrong with a profile.yaml, of a profile that is not there, in a

@@ -51,7 +51,7 @@ func compileTo(o initOptions) error {
 	garbage.Hurry(garbage.Boot) // it ends soon
 	path := o.config
 	if path == "" {
-		path = configPath()
+		path = unnamedConfig()
 	}
 	host, err := config.ThisHost()
 	if err != nil {

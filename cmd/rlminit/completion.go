@@ -26,7 +26,7 @@ func completionVerb(t *terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "write a completion script for a shell",
-		Long: `Writes a script with which a shell completes verbs, flags, and the names of
+		Long: `Writes a script that makes a shell complete verbs, flags, and the names of
 services that exist at that moment. It needs nothing but the shell.`,
 		Example: `  source <(rlminit completion bash)
   rlminit completion fish >~/.config/fish/completions/rlminit.fish`,
@@ -70,6 +70,8 @@ func offerWords(verb *cobra.Command) {
 		offered := cobra.NoFileCompletions
 		if words := flagWords[verb.Name()+" "+f.Name]; words != nil {
 			offered = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		} else if f.Value.Type() == (format{}).Type() {
+			offered = cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
 		} else if words := flagWords[f.Name]; words != nil {
 			offered = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 		} else if f.Name == "profile" {

@@ -36,7 +36,7 @@ func TestBashCompletion(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for line, want := range map[string]string{
-		"rlminit sta":            "start|status",
+		"rlminit sta":            "status|start",
 		"rlminit profile cr":     "create",
 		"rlminit logs --no-p":    "--no-prefix",
 		"rlminit status a":       "alice",

@@ -21,7 +21,7 @@ import (
 const doctorTime = 5 * time.Second
 
 func doctorVerb(t *terminal) *cobra.Command {
-	return forPrograms(t, &cobra.Command{
+	return formatted(t, forPrograms(t, &cobra.Command{
 		Use:   "doctor",
 		Short: "examine this container and suggest remedies",
 		Long: `Examines the kernel, PID 1 and its privileges, cgroup and limits, the runtime
@@ -46,7 +46,7 @@ to do; empty if there is nothing to do).`,
 			}
 			return nil
 		},
-	}, "write a JSON array")
+	}, "write a JSON array"))
 }
 
 // examine asks the supervisor what there is, and looks at the place.

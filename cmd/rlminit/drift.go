@@ -7,12 +7,12 @@ import (
 )
 
 func driftVerb(t *terminal) *cobra.Command {
-	return forPrograms(t, &cobra.Command{
+	return formatted(t, forPrograms(t, &cobra.Command{
 		Use:   "drift",
-		Short: "show what differs from what was applied",
+		Short: "show differences from the last revision",
 		Long: `Compares the result of the applied revisions with what exists now, and shows
 what somebody has changed, stopped, created or deleted by hand since, and what
-has failed. For each value it shows what it is, and what was applied. The exit
+has failed. For each value it shows the present and the applied one. The exit
 code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`,
 		Args: exactly(),
 		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
@@ -35,7 +35,7 @@ code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`
 			}
 			return err
 		}),
-	}, "write JSON")
+	}, "write JSON"))
 }
 
 func tellDrift(t *terminal, d control.Drift) {

@@ -17,7 +17,7 @@ func healthVerb(t *terminal) *cobra.Command {
 	var level string
 	cmd := &cobra.Command{
 		Use:   "health [NAME…] [--level alive|well|ready]",
-		Short: "check whether rlminit, or what it runs, is healthy",
+		Short: "check whether rlminit, or its services, are healthy",
 		Long: `Level alive, the default, is meant for HEALTHCHECK and liveness probes: it
 checks rlminit itself. Level ready checks that the verdict of every service is
 ok or off; with names, that these are up. Level well checks that no service is
@@ -59,7 +59,7 @@ if there is none) and supervisor.`,
 		},
 	}
 	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive, well or ready")
-	return forPrograms(t, cmd, "write a JSON object")
+	return formatted(t, forPrograms(t, cmd, "write a JSON object"))
 }
 
 // askHealth asks the supervisor, but for the one rlminit that has none and is

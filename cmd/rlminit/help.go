@@ -47,16 +47,7 @@ func helpText(cmd *cobra.Command) string {
 	if cmd.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", cmd.Long)
 	}
-	if verbs := visible(cmd); len(verbs) > 0 {
-		b.WriteString("\nVerbs:\n")
-		width := 0
-		for _, verb := range verbs {
-			width = max(width, len(verb.Name()))
-		}
-		for _, verb := range verbs {
-			fmt.Fprintf(&b, "  %-*s  %s\n", width, verb.Name(), verb.Short)
-		}
-	}
+	verbLines(&b, cmd)
 	if flags := flagLines(cmd); flags != "" {
 		fmt.Fprintf(&b, "\nFlags:\n%s", flags)
 	}
@@ -67,6 +58,25 @@ func helpText(cmd *cobra.Command) string {
 		fmt.Fprintf(&b, "\nExit codes:\n%s", exitCodes)
 	}
 	return b.String()
+}
+
+// verbLines are the verbs of a command, by group where it has groups.
+func verbLines(b *strings.Builder, cmd *cobra.Command) {
+	verbs, width, heading := visible(cmd), 0, "Verbs"
+	for _, verb := range verbs {
+		width = max(width, len(verb.Name()))
+	}
+	for i, verb := range verbs {
+		if verb.GroupID != "" {
+			heading = verb.GroupID
+		} else if len(cmd.Groups()) > 0 {
+			heading = "Help"
+		}
+		if i == 0 || verb.GroupID != verbs[i-1].GroupID {
+			fmt.Fprintf(b, "\n%s:\n", heading)
+		}
+		fmt.Fprintf(b, "  %-*s  %s\n", width, verb.Name(), verb.Short)
+	}
 }
 
 const exitCodes = `  0  done, or so already        5  not permitted
@@ -80,7 +90,7 @@ Exit codes of plans:
  10  out of scope, or refused  14  changes are pending (plan, drift)
  11  not approved, or altered  15  the source is not clean
  12  rolled back in part       16  the plan is too old
-                               17  what it starts from has changed
+                               17  its starting point has changed
 `
 
 // usageLine is a command's usage with the path in front.

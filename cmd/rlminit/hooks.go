@@ -15,7 +15,7 @@ func hooksVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hooks [test NAME]",
 		Short: "list the hooks, and try one",
-		Long: `Lists the hooks of the configuration: the name of each, what it is on, the
+		Long: `Lists the hooks of the configuration: the name of each, its events, the
 services that it is about, and its command. Of a threshold it shows what was
 measured last, and whether it is crossed.`,
 		Example: `  rlminit hooks
@@ -32,7 +32,7 @@ measured last, and whether it is crossed.`,
 		},
 	}
 	cmd.AddCommand(hooksTestVerb(t))
-	return forPrograms(t, cmd, "write a JSON array")
+	return formatted(t, forPrograms(t, cmd, "write a JSON array"))
 }
 
 func showHooks(t *terminal, list []control.Hook) {
@@ -70,7 +70,7 @@ func showHooks(t *terminal, list []control.Hook) {
 func hooksTestVerb(t *terminal) *cobra.Command {
 	return forPrograms(t, &cobra.Command{
 		Use:   "test NAME",
-		Short: "run a hook once, with a sample of what it is told",
+		Short: "run a hook once, with a sample of its event",
 		Long: `Runs the command of a hook once, as a job, and waits for it. Its standard input
 is one line of JSON as it is told for the first thing that the hook is on, with
 "sample":true. Its output and the exit code are as with rlminit run.`,

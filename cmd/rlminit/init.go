@@ -134,7 +134,7 @@ func initVerb() *cobra.Command {
 		Short: "be PID 1: reap, supervise, and run the main command",
 		Long: `Without a configuration it is a pure init: it runs the command, forwards signals,
 reaps orphans, and exits with the command's code. With /etc/rlminit/rlminit.yaml
-(or RLMINIT_CONFIG, or --config) it supervises what is configured there, and the
+(or RLMINIT_CONFIG, or --config) it supervises the services there, and the
 profiles on the volume. Flags override variables such as RLMINIT_HOME. The last
 five flags are for a pure init too; in a configuration they are
 main.signal_group, main.exits.success, parent_death, warn_on_reap and verbose.
@@ -157,7 +157,7 @@ if it cannot be executed, 127 if not found, and 78 for a broken configuration.`,
 	f := cmd.Flags()
 	f.String("config", "", "the configuration, `FILE`")
 	f.String("home", "", "the volume, `DIR`")
-	f.String("user", "", "who services run as: `USER` is a name, a uid or uid:gid")
+	f.String("user", "", "user of the services: `USER` is a name, a uid or uid:gid")
 	f.String("stop-timeout", "", "the container's stop budget, `TIME`")
 	f.String("profiles", "", "`SWITCH` is on, or off to run without profiles")
 	f.Bool("strict", false, "refuse to start if something is not possible here, instead of doing without it")

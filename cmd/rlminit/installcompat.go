@@ -78,8 +78,8 @@ Engines need no link: dockerd --init-path /usr/local/bin/rlminit, and podman run
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace what is there")
-	cmd.Flags().StringArrayVar(&shims, "shim", nil, "make `NAME=/PATH`, by which root runs PATH as the service user; can be repeated")
+	cmd.Flags().BoolVar(&force, "force", false, "replace existing files")
+	cmd.Flags().StringArrayVar(&shims, "shim", nil, "make `NAME=/PATH`, so that root runs PATH as the service user; can be repeated")
 	return forPrograms(t, cmd, "write a JSON array")
 }
 

@@ -169,9 +169,9 @@ func jobLogsVerb(t *terminal) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "logs [-f] ID",
-		Short: "print what a job has written",
-		Long: `Prints what a job has written so far, its stdout to stdout and its stderr to
-stderr. With -f it goes on with what the job writes from now on. Interrupting
+		Short: "print the output of a job",
+		Long: `Prints the output of a job so far, its stdout to stdout and its stderr to
+stderr. With -f it goes on with new output of the job. Interrupting
 that does not end the job, unless nobody else follows it and it is not detached.`,
 		Args: exactly("ID"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
@@ -190,7 +190,7 @@ that does not end the job, unless nobody else follows it and it is not detached.
 func jobUndoVerb(t *terminal) *cobra.Command {
 	return limited(shows(t, &cobra.Command{
 		Use:   "undo ID",
-		Short: "put back what a file had before rlminit file write",
+		Short: "put back a file's content from before rlminit file write",
 		Long: `Puts back the content that a file had before a job of rlminit file write, with
 its mode and owner; a file that was not there before is removed. This also works
 if the profile was renamed or restored since. It is refused, with exit code 10,

@@ -188,6 +188,7 @@ func configuredHome() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	bundle.Flags = containersInit().flags
 	c, faults := config.Parse(bundle, os.LookupEnv)
 	if err := faults.Err(); err != nil {
 		return "", control.Failed("cannot tell where the volume is: %s; name its directory", firstLine(err.Error()))

@@ -27,6 +27,7 @@ func TestJSONReference(t *testing.T) {
 	for _, v := range []any{
 		control.Service{},
 		serviceView{},
+		reasoned{},
 		control.Dependencies{},
 		control.Event{},
 		logJSON{},

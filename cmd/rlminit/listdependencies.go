@@ -54,7 +54,7 @@ and after, of the named services, or of all.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&reverse, "reverse", false, "show what depends on a service")
-	return forPrograms(t, cmd, "write a JSON array")
+	return formatted(t, forPrograms(t, cmd, "write a JSON array"))
 }
 
 func printDependencies(t *terminal, all []control.Dependencies, roots []string, named bool, worst int) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"rlminit/control"
 )
 
 // logText is a line of a log taken apart. One without a time and a stream, of a
@@ -43,19 +46,44 @@ func parseLog(line []byte) logText {
 
 // logJSON is a line as `logs --json` writes it.
 type logJSON struct {
-	Service string     `json:"service"`
-	At      *time.Time `json:"at"`
-	Stream  *string    `json:"stream"`
-	Level   *string    `json:"level"`
-	Cut     bool       `json:"cut,omitempty"`
-	Text    string     `json:"text"`
-	Base64  string     `json:"text_base64,omitempty"`
+	logSource
+	At     *time.Time `json:"at"`
+	Stream *string    `json:"stream"`
+	Level  *string    `json:"level"`
+	Cut    bool       `json:"cut,omitempty"`
+	Text   string     `json:"text"`
+	Base64 string     `json:"text_base64,omitempty"`
+}
+
+// logSource is what a log is of.
+type logSource struct {
+	Service string  `json:"service"`
+	Profile *string `json:"profile"` // null: of none
+}
+
+// sourcesOf are what the logs of some names are of; where nobody tells, the name is that of
+// a service.
+func sourcesOf(ctx context.Context, client *control.Client, names []string) []logSource {
+	all, _ := client.Services(ctx)
+	sources := make([]logSource, len(names))
+	for i, name := range names {
+		sources[i].Service = name
+		for _, s := range all {
+			if s.Name == name || s.Profile != nil && *s.Profile == name && sources[i].Profile == nil {
+				sources[i] = logSource{s.Name, s.Profile}
+			}
+			if s.Name == name {
+				break
+			}
+		}
+	}
+	return sources
 }
 
 // jsonOf writes one line of a service's log as a JSON object.
-func jsonOf(service string, line []byte) []byte {
+func jsonOf(of logSource, line []byte) []byte {
 	l := parseLog(line)
-	j := logJSON{Service: service, Cut: l.cut, Text: string(l.text)}
+	j := logJSON{logSource: of, Cut: l.cut, Text: string(l.text)}
 	if !l.at.IsZero() {
 		j.At, j.Stream = &l.at, &l.stream
 	}

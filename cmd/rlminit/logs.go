@@ -30,10 +30,11 @@ type logFlags struct {
 // logAsk is what the flags come to.
 type logAsk struct {
 	control.LogOptions
-	filter logFilter
-	newest int  // of the lines that the filter lets through, the last so many; negative: all
-	bare   bool // no service's name before its lines
-	raw    bool // control characters as they are, on a terminal too
+	filter  logFilter
+	newest  int         // of the lines that the filter lets through, the last so many; negative: all
+	bare    bool        // no service's name before its lines
+	raw     bool        // control characters as they are, on a terminal too
+	sources []logSource // of JSON: what each log is of
 }
 
 func logsVerb(t *terminal) *cobra.Command {
@@ -46,7 +47,7 @@ by time, each line with the service's name in front. -f follows the name until
 interrupted: over restarts, and over a rename or deletion of its profile (a line
 of the log says so) to the next profile of that name.
 
---grep searches what the service wrote, not the time and stream. --level looks at
+--grep searches the service's own text, not the time and stream. --level looks at
 the level that a line gives: <3> in front, level=error, {"level":"error"},
 [error], ERROR and the like. A line without a level counts as info, and one that
 begins with a blank has the level of the line before. -n counts the lines that
@@ -82,6 +83,9 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 			if err != nil {
 				return err
 			}
+			if t.json {
+				options.sources = sourcesOf(ctx, client, names)
+			}
 			if err := showLogs(ctx, t, client, names, options); err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -94,10 +98,12 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 
 func (flags *logFlags) add(t *terminal, cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with what is written, until interrupted")
+	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with new lines, until interrupted")
 	f.StringVarP(&flags.lines, "lines", "n", "", "the last `N` lines of each, or all (default: all of one log, 100 of each of several, 10 with -f)")
-	f.StringVar(&flags.since, "since", "", "what was written since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
-	f.StringVar(&flags.until, "until", "", "what was written until `TIME`")
+	f.StringVar(&flags.lines, "tail", "", "the same, as other programs call it")
+	_ = f.MarkHidden("tail")
+	f.StringVar(&flags.since, "since", "", "lines since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
+	f.StringVar(&flags.until, "until", "", "lines until `TIME`")
 	f.StringVar(&flags.grep, "grep", "", "lines that match the regular `EXPRESSION` (RE2); (?i) in front ignores case")
 	f.StringVar(&flags.level, "level", "", "lines of `LEVEL` and above: trace, debug, info, warn, error or fatal")
 	forPrograms(t, cmd, "write a JSON object for each line")
@@ -140,7 +146,7 @@ func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (logAsk
 	case names > 1:
 		o.Lines = linesOfSeveral
 	}
-	if cmd.Flags().Changed("lines") {
+	if cmd.Flags().Changed("lines") || cmd.Flags().Changed("tail") {
 		n, err := newestLines(cmd, f.lines)
 		if err != nil {
 			return o, err

@@ -23,13 +23,14 @@ type logLine struct {
 type printer struct {
 	t        *terminal
 	names    []string
-	prefixes []string // none where there is no name in front
+	sources  []logSource // of JSON
+	prefixes []string    // none where there is no name in front
 	json     bool
 	harmless bool // a terminal shows it: what a service wrote shall not command that
 }
 
 func newPrinter(t *terminal, names []string, o logAsk) *printer {
-	p := &printer{t: t, names: names, json: t.json, harmless: t.isTTY && !o.raw}
+	p := &printer{t: t, names: names, sources: o.sources, json: t.json, harmless: t.isTTY && !o.raw}
 	if len(names) == 1 || o.bare || t.json {
 		return p
 	}
@@ -49,9 +50,9 @@ func (p *printer) print(l logLine) error {
 	line := l.text
 	switch {
 	case p.json && p.harmless:
-		line = document.Harmless(jsonOf(p.names[l.from], line))
+		line = document.Harmless(jsonOf(p.sources[l.from], line))
 	case p.json:
-		line = jsonOf(p.names[l.from], line)
+		line = jsonOf(p.sources[l.from], line)
 	case p.harmless:
 		line = caret(line)
 	}

@@ -15,9 +15,9 @@ func operationsVerb(t *terminal) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "operations [ID]",
-		Short: "show what was asked of services, and what became of it",
+		Short: "show operations on services, and their outcomes",
 		Long: `Shows the operations that are under way and the latest that are over, also those
-of earlier starts of the container: id, verb, state, and who asked. With ID it
+of earlier starts of the container: id, verb, state and requester. With ID it
 shows each member of the operation, and what a waiting member waits for. With -f
 it waits until the operation is over, and shows progress on a terminal; ^C ends
 only the watching. An operation that was under way when the container ended or
@@ -57,7 +57,7 @@ the supervisor was replaced is interrupted.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait until it is over")
-	return forPrograms(t, cmd, "write JSON")
+	return formatted(t, forPrograms(t, cmd, "write JSON"))
 }
 
 func listOperations(ctx context.Context, t *terminal, client *control.Client) error {

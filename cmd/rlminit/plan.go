@@ -34,11 +34,11 @@ declare the configuration too. Nothing is changed.
 
 --out writes the plan to a file for rlminit apply. Apply carries out exactly
 that plan if its hash is approved, within an hour, and only if nobody has
-changed what the plan starts from. The plan has digests in place of secrets.
+changed the plan's starting point. The plan has digests in place of secrets.
 
 --propose has it wait for somebody's approval, for a day, also over restarts of
 the container: rlminit plan proposed lists such plans, rlminit apply --approve
-HASH applies one, and so does who may by the web page. The values of its secrets
+HASH applies one, and so does the web page. The values of its secrets
 wait with it, where no service can read them. A plan of the configuration cannot
 wait, for root alone may apply it.`,
 		Example: `  rlminit plan -f agents.yaml
@@ -69,7 +69,7 @@ wait, for root alone may apply it.`,
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
 	f.BoolVar(&ask.propose, "propose", false, "have the plan wait for approval")
-	f.StringVar(&by, "by", "", "who proposes it, `WHO`; recorded beside the uid of the caller")
+	f.StringVar(&by, "by", "", "the proposer, `WHO`; recorded beside the uid of the caller")
 	cmd.AddCommand(planProposedVerb(t), planWithdrawVerb(t))
 	forPrograms(t, cmd, "write the plan itself")
 	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 14 if something would change")

@@ -27,8 +27,8 @@ func planProposedVerb(t *terminal) *cobra.Command {
 		Use:   "proposed",
 		Short: "list the plans that wait for approval",
 		Long: `Lists the plans that rlminit plan --propose has left to be approved, the oldest
-first. One is old if what it starts from has changed since, and can then not be
-applied any more. BY is who has proposed it, as given with --by, and the uid.`,
+first. One is old if its starting point has changed since, and can then not be
+applied any more. BY is the proposer, as given with --by, and the uid.`,
 		Example: `  rlminit plan proposed
   rlminit apply --approve sha256:4f0c… --by "alice, in review 512"`,
 		Args: exactly(),
@@ -77,7 +77,7 @@ func planWithdrawVerb(t *terminal) *cobra.Command {
 			return control.Plans{Client: t.open()}.Withdraw(cmd.Context(), args[0], by)
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "who takes it back, `WHO`; recorded beside the uid of the caller")
+	cmd.Flags().StringVar(&by, "by", "", "the person taking it back, `WHO`; recorded beside the uid of the caller")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 
 func aliceProfile() control.Profile {
 	return control.Profile{
-		Name: "alice", Kind: "default", Dir: "/data/profiles/alice", Service: "gateway-alice", Port: ptr(9471),
+		Name: "alice", Profile: "alice", Kind: "default", Dir: "/data/profiles/alice", Service: "gateway-alice", Port: ptr(9471),
 		Desired: "running", State: "running", Environment: map[string]string{"TOKEN": "a b", "LANG": "C"},
 	}
 }
@@ -88,6 +88,7 @@ environment:
   "name": "alice",
   "kind": "default",
   "dir": "/data/profiles/alice",
+  "profile": "alice",
   "service": "gateway-alice",
   "port": 9471,
   "desired": "running",

@@ -19,7 +19,7 @@ func profileEditVerb(t *terminal) *cobra.Command {
 		Use:   "edit NAME",
 		Short: "edit a profile's profile.yaml, and take it up",
 		Long: `Opens a copy of the profile's profile.yaml in $VISUAL, $EDITOR or vi. Below the
-text stands, as comments, what the kind of its gateway says of each key; these
+text stand, as comments, the values of its gateway's kind for each key; these
 lines are not kept. When the editor exits with 0 and has changed the text, the
 text is checked, replaces the old one and is in force. A running gateway goes on
 with its old values until it is restarted: with --restart it is, if it must be;

@@ -24,7 +24,7 @@ func profileExportVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export NAME [--output FILE]",
 		Short: "write a profile as one file: its directory, its intent and its log",
-		Long: `Writes a tar archive from which rlminit profile import makes the profile again,
+		Long: `Writes a tar archive; rlminit profile import makes the profile from it again,
 here or elsewhere. Files are read with your rights, as they are at that moment:
 stop the profile if its files must fit together. A file that changes while it is
 read is read again, up to five times and only up to 1 MB, and named if it still

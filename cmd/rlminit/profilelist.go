@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rlminit/config"
 	"rlminit/control"
+	"rlminit/service"
 )
 
 func profileListVerb(t *terminal) *cobra.Command {
@@ -31,7 +31,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 			}
 			return answer(t, profiles, func() {
 				b, header := new(table), []string{"NAME", "STATE", "DESIRED", "PORT", "DIR"}
-				kinds := slices.ContainsFunc(profiles, func(p control.Profile) bool { return p.Kind != config.DefaultKind })
+				kinds := slices.ContainsFunc(profiles, func(p control.Profile) bool { return p.Kind != service.DefaultKind })
 				if kinds {
 					header = append(header, "KIND")
 				}
@@ -45,7 +45,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "only those of this `KIND`")
 	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted and can be restored")
-	return forPrograms(t, cmd, "write a JSON array")
+	return formatted(t, forPrograms(t, cmd, "write a JSON array"))
 }
 
 // listTrash prints what rlminit profile restore can take back.

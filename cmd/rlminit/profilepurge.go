@@ -39,7 +39,7 @@ func profilePurgeVerb(t *terminal) *cobra.Command {
 		Short: "remove deleted profiles from the trash for good",
 		Long: `Removes an ENTRY of the trash (see rlminit profile list --trash), all entries of
 a profile NAME, or all whose entry or profile matches a pattern. --older-than
-limits this to what was deleted at least so long ago; without any name it
+limits this to entries that are at least so old; without any name it
 removes all of that. Nothing can be restored afterwards. A name that matches
 nothing is refused before anything is removed.
 
@@ -79,8 +79,8 @@ revision is being applied, the entries that it may need are kept even with
 		}),
 	}
 	f := cmd.Flags()
-	f.Var((*seconds)(&older), "older-than", "only what was deleted at least `AGE` ago, such as 12h or 30d")
-	f.BoolVar(&p.needed, "needed", false, "also what a rollback still needs")
+	f.Var((*seconds)(&older), "older-than", "only entries deleted at least `AGE` ago, such as 12h or 30d")
+	f.BoolVar(&p.needed, "needed", false, "also entries that a rollback still needs")
 	f.BoolVar(&p.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
 	return limited(forPrograms(t, cmd, "write a JSON object for each that was removed, or would be"))
 }

@@ -44,7 +44,7 @@ runs with it. Values are not shown.`,
 			})
 		}),
 	}
-	return limited(forPrograms(t, cmd, "write a JSON array"))
+	return limited(formatted(t, forPrograms(t, cmd, "write a JSON array")))
 }
 
 func profileSecretForgetVerb(t *terminal) *cobra.Command {

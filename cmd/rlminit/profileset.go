@@ -39,12 +39,12 @@ With --restart it is restarted, and the command waits until it runs again.
 
 Of several names, a PATTERN such as 'web-*', or --kind: all of them have the new
 values or, if one of them cannot, none. They are a revision, which rlminit
-rollback takes back. With --restart all that run with older values are restarted
-at once; with --rolling the next only while fewer than N of them are out of
-service. That stops with 8 at the
-first that does not get ready, and names who has which values. Repeated, the
-command goes on with those that are still outdated; without KEY=VALUE it only
-does that. --dry-run shows what would change.
+rollback takes back; one of a single NAME only rollback REVISION does. With
+--restart all that run with older values are restarted at once; with --rolling
+the next only while fewer than N of them are out of service. That stops with 8
+at the first that does not get ready, and names the values of each. Repeated,
+the command goes on with those that are still outdated; without KEY=VALUE it
+only does that. --dry-run shows what would change.
 
 To change what else a profile has of its own, use rlminit profile edit.`,
 		Example: `  rlminit profile set alice TOKEN=abc LANG=C.UTF-8
@@ -97,8 +97,8 @@ func (s *setting) run(cmd *cobra.Command, t *terminal, args []string) error {
 		return misused(cmd, "--rolling takes a number above 0")
 	case empty && !asked:
 		return misused(cmd, "KEY=VALUE or --unset KEY is missing")
-	case one && !empty && len(secrets) == 0 && s.rolling == 0 && !s.dryRun:
-		return s.one(cmd.Context(), t, names[0], change)
+	case one && s.rolling == 0 && !s.dryRun && (!empty || t.json):
+		return s.one(cmd.Context(), t, names[0], change, secrets)
 	}
 	return s.many(cmd.Context(), t, control.SetProfiles{
 		Names: once(names), Kind: s.kind, Environment: change, Secrets: secrets, DryRun: s.dryRun, OnlyPresent: s.onlyPresent,
@@ -139,9 +139,9 @@ func (s *setting) changes(cmd *cobra.Command, given []string) (map[string]*strin
 }
 
 // one changes one profile.
-func (s *setting) one(ctx context.Context, t *terminal, name string, change map[string]*string) error {
+func (s *setting) one(ctx context.Context, t *terminal, name string, change map[string]*string, secrets map[string]string) error {
 	client := t.open()
-	ask := control.SetProfile{Environment: change, Restart: s.restart}
+	ask := control.SetProfile{Environment: change, Secrets: secrets, OnlyPresent: s.onlyPresent, Restart: s.restart}
 	if s.restart && !s.noWait {
 		ask.Wait = &control.Wait{TimeoutMS: milliseconds(s.timeout)}
 	}
@@ -153,6 +153,9 @@ func (s *setting) one(ctx context.Context, t *terminal, name string, change map[
 	}
 	return answer(t, profile, func() {
 		t.printf("%s: %s\n", printable(profile.Name), printable(profile.State))
+		if profile.Revision != 0 {
+			t.printf("changed by revision %d\n", profile.Revision)
+		}
 		tellOutdated(t, profile.Name, profile.Outdated)
 	})
 }

@@ -86,7 +86,7 @@ id.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&r.wait, "wait", false, "wait until what is restarted and started is up")
+	cmd.Flags().BoolVar(&r.wait, "wait", false, "wait until the restarted and started are up")
 	cmd.Flags().IntVar(&r.rolling, "rolling", 0, "restart the next only while fewer than `N` of them are out of service, and wait")
 	cmd.Flags().Lookup("rolling").NoOptDefVal = "1"
 	cmd.Flags().Var((*seconds)(&r.steady), "steady", "with --rolling: a service is up when it has been ready for `TIME` (default 2s)")

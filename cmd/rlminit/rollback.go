@@ -22,7 +22,7 @@ and desired states are again as before it. With REV, undoes all revisions after
 REV; 0 is the state before the first. If the last revision was rolled back by
 itself, REV is needed: the exit code is 17, and a line names the revisions. A
 deleted profile is taken out of the trash; if that is not possible, nothing is
-changed, and the error says what is missing. A profile that was created is moved
+changed, and the error names what is missing. A profile that was created is moved
 to the trash, which needs --allow-delete. The answer names each secret that comes
 back. If one was forgotten (rlminit profile secret forget), the rollback is
 refused, with 17, and names it; --keep-secrets leaves all secrets as they are. A

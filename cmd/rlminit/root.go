@@ -146,24 +146,41 @@ every service if no NAME is given.`,
 	root.SetErr(t.err)
 	root.SetIn(t.in)
 
-	root.AddCommand(
-		initVerb(), tryVerb(t),
-		profileVerb(t),
-		startVerb(t), stopVerb(t), restartVerb(t), signalVerb(t),
-		operationsVerb(t), cancelVerb(t),
-		statusVerb(t), showVerb(t), listDependenciesVerb(t), waitVerb(t), logsVerb(t), eventsVerb(t), metricsVerb(t), analyzeVerb(t),
-		runCommandVerb(t), jobVerb(t), sessionVerb(t), fileVerb(t), hooksVerb(t), capabilitiesVerb(t),
-		execVerb(t), healthVerb(t), reloadVerb(t), shutdownVerb(t),
-		planVerb(t), applyVerb(t), revisionsVerb(t), rollbackVerb(t), driftVerb(t),
-		checkVerb(t), schemaVerb(t), doctorVerb(t), journalVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
-		tryGatewayVerb(),
-	)
+	inGroups(root, []verbGroup{
+		{"Look", []*cobra.Command{
+			statusVerb(t), whyVerb(t), logsVerb(t), showVerb(t), eventsVerb(t), listDependenciesVerb(t), analyzeVerb(t), metricsVerb(t), healthVerb(t), waitVerb(t),
+		}},
+		{"Command services", []*cobra.Command{startVerb(t), stopVerb(t), restartVerb(t), signalVerb(t), operationsVerb(t), cancelVerb(t)}},
+		{"Profiles and jobs", []*cobra.Command{profileVerb(t), runCommandVerb(t), jobVerb(t), sessionVerb(t), fileVerb(t), hooksVerb(t), execVerb(t)}},
+		{"Changes", []*cobra.Command{reloadVerb(t), checkVerb(t), planVerb(t), applyVerb(t), revisionsVerb(t), rollbackVerb(t), driftVerb(t), schemaVerb(t)}},
+		{"The container", []*cobra.Command{
+			initVerb(), tryVerb(t), shutdownVerb(t), doctorVerb(t), capabilitiesVerb(t), journalVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
+		}},
+	})
+	root.AddCommand(tryGatewayVerb())
+	inGroups(root, []verbGroup{{"Programs beside", besideVerbs(root)}})
 	root.SetHelpCommand(helpVerb(t))
-	root.AddCommand(besideVerbs(root)...)
 	for _, verb := range root.Commands() {
 		tidy(verb)
 	}
 	return root
+}
+
+// verbGroup is a heading of the help, with its verbs.
+type verbGroup struct {
+	title string
+	verbs []*cobra.Command
+}
+
+// inGroups gives a command its verbs, which help shows by group.
+func inGroups(cmd *cobra.Command, groups []verbGroup) {
+	for _, g := range groups {
+		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, verb := range g.verbs {
+			verb.GroupID = g.title
+		}
+		cmd.AddCommand(g.verbs...)
+	}
 }
 
 // tidy sets on a verb and its own verbs what cobra wants on each.
@@ -177,8 +194,21 @@ func tidy(verb *cobra.Command) {
 
 // elsewhere are verbs that other programs have, and what to do here instead.
 var elsewhere = map[string]string{
-	"install":          "rlminit is a part of the image; copy the binary into it, or install its .deb or .apk there, and make rlminit init -- the ENTRYPOINT (rlminit install-compat makes links for other names)",
-	"uninstall":        "rlminit is a part of the image; build one without it and with another ENTRYPOINT. The volume keeps what was recorded in .rlminit",
+	"install":   "rlminit is a part of the image; copy the binary into it, or install its .deb or .apk there, and make rlminit init -- the ENTRYPOINT (rlminit install-compat makes links for other names)",
+	"uninstall": "rlminit is a part of the image; build one without it and with another ENTRYPOINT. The volume keeps what was recorded in .rlminit",
+	"ps":        "rlminit status lists services, and rlminit profile list profiles", "ls": "rlminit status lists services, and rlminit profile list profiles",
+	"list": "rlminit status lists services, and rlminit profile list profiles", "get": "rlminit status lists services, and rlminit show NAME shows one",
+	"rm": "rlminit profile delete NAME deletes a profile", "remove": "rlminit profile delete NAME deletes a profile", "delete": "rlminit profile delete NAME deletes a profile",
+	"add": "rlminit profile create NAME makes a profile", "create": "rlminit profile create NAME makes a profile",
+	"edit": "rlminit profile edit NAME edits a profile", "set": "rlminit profile set NAME KEY=VALUE sets variables of a profile",
+	"describe": "rlminit show NAME shows everything about a service", "inspect": "rlminit show NAME shows everything about a service", "info": "rlminit show NAME shows everything about a service",
+	"tail": "rlminit logs -f NAME follows a log", "log": "rlminit logs NAME shows a log", "attach": "rlminit logs -f NAME follows a log",
+	"kill": "rlminit signal KILL NAME sends a signal, and rlminit stop NAME stops a service for good",
+	"up":   "rlminit start --all starts all services", "down": "rlminit stop --all stops all services",
+	"enable": "write enabled: true in the configuration, and rlminit reload", "disable": "write enabled: false in the configuration, and rlminit reload; rlminit stop NAME stops a service until somebody starts it",
+	"secret": "rlminit profile secret list NAME lists secrets, and rlminit profile set NAME --secret KEY=FILE sets one",
+	"diff":   "rlminit plan -f FILE shows what a declared set would change, and rlminit drift what was changed by hand",
+	"halt":   "rlminit shutdown stops the container", "poweroff": "rlminit shutdown stops the container", "reboot": "rlminit shutdown stops the container; the engine starts it again",
 	"session snapshot": "a session has no snapshots; rlminit file read copies a file of it, and rlminit profile export all of a profile",
 }
 
@@ -260,6 +290,9 @@ func between(least, most int, names ...string) cobra.PositionalArgs {
 
 // printJSON writes a value for programs.
 func (t *terminal) printJSON(v any) error {
+	if t.format == formatYAML || t.format == formatName {
+		return t.printAs(v)
+	}
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("cannot write the answer as JSON: %w", err)

@@ -47,7 +47,7 @@ func runCommandVerb(t *terminal) *cobra.Command {
 profile, with its environment and in its directory. Passes the output on as it
 comes. PID 1 holds the deadline. At the deadline, at ^C and at rlminit job
 cancel, every process that the command has started is ended, even those that
-tried to get away: TERM, a second, KILL. So is what the command leaves behind
+tried to get away: TERM, a second, KILL. So are processes that the command leaves
 when it ends by itself. The job goes on while the supervisor is replaced. Without
 --detach it is cancelled when its client has been gone for 5 s. Time in which
 the container is paused counts too.
@@ -75,7 +75,7 @@ and the file that the result names has all of it.`,
 	f.StringVarP(&o.job.Profile, "profile", "p", "", "as the user, with the environment and in the directory of profile or service `NAME`")
 	f.Var((*seconds)(&o.timeout), "timeout", "the deadline: `TIME` from its start, at most 7 days (default 30s)")
 	f.StringVar(&o.maxOutput, "max-output", "64KiB", "keep at most `SIZE` of each stream in the result")
-	f.StringVar(&o.stdin, "stdin", "", "what it reads: `FILE`, or - for standard input (default: nothing)")
+	f.StringVar(&o.stdin, "stdin", "", "its input: `FILE`, or - for standard input (default: nothing)")
 	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`; K alone takes over one of yours")
 	f.StringVar(&o.job.Dir, "dir", "", "start in `DIR`, relative to where it would start")
 	f.StringVar(&o.job.Session, "session", "", "as part of session `ID`, in its directory")

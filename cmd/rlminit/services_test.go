@@ -255,7 +255,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 		{[]string{"restart", "--all", "--no-wait"}, 0, []any{done}, ""},
 		{[]string{"restart", "--all", "--rolling"}, 0, []any{done}, ""},
 		{[]string{"profile", "create", "alice"}, 0, []any{outcome(alice(), true)[0]}, ""},
-		{[]string{"profile", "set", "alice", "A=1"}, 0, []any{aliceProfile()}, ""},
+		{[]string{"profile", "set", "alice", "A=1"}, 0, []any{control.ProfileSet{Profile: aliceProfile()}}, ""},
 		{
 			[]string{"profile", "delete", "alice", "alcie", "bob"},
 			4,

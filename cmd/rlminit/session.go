@@ -57,7 +57,7 @@ opened.`
 	f.Var((*seconds)(&ttl), "ttl", "its time to live, `TIME` (default 30m, at most 24h)")
 	f.IntVar(&s.Jobs, "jobs", 0, "it may run `N` jobs (default 1000)")
 	f.Var((*seconds)(&total), "time", "the `TIME` that its jobs may take together (default: no bound)")
-	return forPrograms(t, cmd, "write a JSON object")
+	return formatted(t, forPrograms(t, cmd, "write a JSON object"))
 }
 
 func sessionListVerb(t *terminal) *cobra.Command {
@@ -79,7 +79,7 @@ func sessionListVerb(t *terminal) *cobra.Command {
 func sessionShowVerb(t *terminal) *cobra.Command {
 	return shows(t, &cobra.Command{
 		Use:   "show ID",
-		Short: "show a session and what is left of its budget",
+		Short: "show a session and the rest of its budget",
 		Args:  exactly("ID"),
 	}, (*control.Client).Session, showSession)
 }

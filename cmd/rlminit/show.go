@@ -44,7 +44,7 @@ type processView struct {
 }
 
 func showVerb(t *terminal) *cobra.Command {
-	return forPrograms(t, &cobra.Command{
+	return formatted(t, forPrograms(t, &cobra.Command{
 		Use:   "show NAME…",
 		Short: "show everything about services",
 		Long: `Shows the state of each service, its definition with the source of each value (a
@@ -87,7 +87,7 @@ them), events and last_lines.`,
 			})
 			return cmp.Or(err, status(worst))
 		}),
-	}, "write a JSON array")
+	}, "write a JSON array"))
 }
 
 // view asks for all that is told of a service.

@@ -12,13 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rlminit/config"
 	"rlminit/control"
+	"rlminit/service"
 )
 
 type statusFlags struct {
 	watch, quiet, wide bool
 	kind               string // only gateways of this kind; "": all
+	state              string // only services in this state, or of this verdict; "": all
 }
 
 func statusVerb(t *terminal) *cobra.Command {
@@ -54,10 +55,14 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 			}
 			client := t.open()
 			names = once(names)
-			if len(names) > 0 && flags.kind != "" {
-				return misused(cmd, "--kind cannot be combined with names such as %q", names[0])
+			flags.wide = flags.wide || t.format == formatWide
+			if err := control.CheckState(flags.state); err != nil {
+				return err
 			}
-			if flags.quiet && len(names) == 0 && flags.kind == "" {
+			if len(names) > 0 && (flags.kind != "" || flags.state != "") {
+				return misused(cmd, "--kind and --state cannot be combined with names such as %q", names[0])
+			}
+			if flags.quiet && len(names) == 0 && flags.kind == "" && flags.state == "" {
 				return allWell(cmd.Context(), client)
 			}
 			if flags.watch {
@@ -67,8 +72,9 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 		},
 	}
 	f := cmd.Flags()
-	forPrograms(t, cmd, "write a JSON array")
+	formatted(t, forPrograms(t, cmd, "write a JSON array"))
 	f.StringVar(&flags.kind, "kind", "", "only gateways of this `KIND`")
+	f.StringVar(&flags.state, "state", "", "only services in this `STATE`, such as failed or unhealthy, or of this verdict: ok, pending, ill, off")
 	f.BoolVar(&flags.wide, "wide", false, "with memory, CPU time and processes, and rlminit's own")
 	f.BoolVarP(&flags.watch, "watch", "w", false, "show it again at every change, until interrupted")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print nothing; the exit code tells")
@@ -104,6 +110,12 @@ func showStatus(ctx context.Context, t *terminal, client *control.Client, names 
 // fetch is fetch, of one kind if that is asked for.
 func (f statusFlags) fetch(ctx context.Context, t *terminal, client *control.Client, names []string) ([]control.Service, error) {
 	services, err := fetch(ctx, t, client, names)
+	if f.state != "" && services != nil {
+		services = slices.DeleteFunc(services, func(s control.Service) bool { return !s.Is(f.state) })
+	}
+	if t.isTTY && !t.json && len(names) == 0 {
+		slices.SortStableFunc(services, func(a, b control.Service) int { return a.Attention() - b.Attention() })
+	}
 	if f.kind == "" || services == nil {
 		return services, err
 	}
@@ -220,7 +232,7 @@ func show(t *terminal, services []control.Service, named bool, flags statusFlags
 		return t.printJSON(services)
 	}
 	if len(services) == 0 {
-		if !named {
+		if !named && flags.state == "" {
 			t.printf("no profile and no service yet; rlminit profile create NAME makes a profile\n")
 		}
 		return nil
@@ -244,7 +256,7 @@ func statusTable(services []control.Service, wide bool) *table {
 	if pressed {
 		header = append(header, "PRESSURE")
 	}
-	kinds := slices.ContainsFunc(services, func(s control.Service) bool { return s.Kind != nil && *s.Kind != config.DefaultKind })
+	kinds := slices.ContainsFunc(services, func(s control.Service) bool { return s.Kind != nil && *s.Kind != service.DefaultKind })
 	if kinds {
 		header = append(header, "KIND")
 	}

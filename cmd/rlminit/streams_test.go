@@ -94,8 +94,8 @@ func TestLogsAreFiltered(t *testing.T) {
 		{args: []string{"logs", "web", "--until", "soon"}, code: 2, err: "rlminit: --until takes a time such as 10m, 2026-05-24T18:05:33Z, or 2026-05-24 18:05, not \"soon\"; see rlminit help logs\n", asks: []string{}},
 		{args: []string{"logs", "web", "-f", "--until", "10m"}, code: 2, err: "rlminit: --until says where the log ends and -f that it goes on: give one of them; see rlminit help logs\n"},
 		{args: []string{"logs", "alice", "bob", "--no-prefix"}, out: "2026-05-24T18:05:33.000001Z out one\n2026-05-24T18:05:33.000002Z err two\n2026-05-24T18:05:33.000003Z out three\n2026-05-24T18:05:33.000004Z err four, no newline\n"},
-		{args: []string{"logs", "alice", "bob", "--grep", "t", "--json"}, asks: []string{"GET /v1/logs/alice", "GET /v1/logs/bob"}, out: `{"service":"bob","at":"2026-05-24T18:05:33.000002Z","stream":"err","level":null,"text":"two"}
-{"service":"alice","at":"2026-05-24T18:05:33.000003Z","stream":"out","level":null,"text":"three"}
+		{args: []string{"logs", "alice", "bob", "--grep", "t", "--json"}, asks: []string{"GET /v1/logs/alice", "GET /v1/logs/bob", "GET /v1/services"}, out: `{"service":"bob","profile":null,"at":"2026-05-24T18:05:33.000002Z","stream":"err","level":null,"text":"two"}
+{"service":"alice","profile":null,"at":"2026-05-24T18:05:33.000003Z","stream":"out","level":null,"text":"three"}
 `},
 	})
 }
@@ -103,10 +103,10 @@ func TestLogsAreFiltered(t *testing.T) {
 func TestLogsAsJSON(t *testing.T) {
 	odd := "2026-05-24T18:05:33.000001Z err+ <3>half a line\n2026-05-24T18:05:33.000001Z out \xff\nno time at all\n2026-05-24T18:05:33Z \n"
 	tell(t, map[string]any{"GET /v1/logs/web": text(odd)}, []story{{
-		args: []string{"logs", "web", "--json"}, out: `{"service":"web","at":"2026-05-24T18:05:33.000001Z","stream":"err","level":"error","cut":true,"text":"<3>half a line"}
-{"service":"web","at":"2026-05-24T18:05:33.000001Z","stream":"out","level":null,"text":"","text_base64":"/w=="}
-{"service":"web","at":null,"stream":null,"level":null,"text":"no time at all"}
-{"service":"web","at":null,"stream":null,"level":null,"text":"2026-05-24T18:05:33Z "}
+		args: []string{"logs", "web", "--json"}, out: `{"service":"web","profile":null,"at":"2026-05-24T18:05:33.000001Z","stream":"err","level":"error","cut":true,"text":"<3>half a line"}
+{"service":"web","profile":null,"at":"2026-05-24T18:05:33.000001Z","stream":"out","level":null,"text":"","text_base64":"/w=="}
+{"service":"web","profile":null,"at":null,"stream":null,"level":null,"text":"no time at all"}
+{"service":"web","profile":null,"at":null,"stream":null,"level":null,"text":"2026-05-24T18:05:33Z "}
 `,
 	}})
 }

@@ -31,7 +31,8 @@ type terminal struct {
 	height int // lines; 0: no limit
 	now    func() time.Time
 
-	json bool // the answer is for programs: --json
+	json   bool   // the answer is for programs: --json, or -o
+	format string // of -o; "": none was asked for
 }
 
 func newTerminal() *terminal {
@@ -140,7 +141,7 @@ func askingFor[T any](t *terminal, cmd *cobra.Command, what string, ask func(*co
 		}
 		return answer(t, v, func() { show(v) })
 	})
-	return forPrograms(t, cmd, "write a JSON "+what)
+	return formatted(t, forPrograms(t, cmd, "write a JSON "+what))
 }
 
 // The colours, as SGR parameters.

@@ -169,6 +169,7 @@ func TestLogsOnATerminalAreHarmless(t *testing.T) {
 		show := func(o logAsk, tty bool) string {
 			var out bytes.Buffer
 			p := newPrinter(&terminal{out: &output{to: &out}, isTTY: tty, json: asJSON}, []string{"alice"}, o)
+			p.sources = []logSource{{Service: "alice"}}
 			if err := p.print(logLine{text: line}); err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ type versionParts struct {
 }
 
 func versionVerb(t *terminal) *cobra.Command {
-	return forPrograms(t, &cobra.Command{
+	return formatted(t, forPrograms(t, &cobra.Command{
 		Use:   "version",
 		Short: "print the version",
 		Args:  exactly(),
@@ -38,7 +38,7 @@ func versionVerb(t *terminal) *cobra.Command {
 			t.printf("%s\n", versionLine())
 			return nil
 		},
-	}, "write a JSON object")
+	}, "write a JSON object"))
 }
 
 // versionLine is what `version` prints: the version, the commit where it is

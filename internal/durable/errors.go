@@ -117,13 +117,19 @@ func tooMany(path string, max int) error {
 	}
 }
 
-// explainDenied names the owner of what refused: the file itself, or for a
-// change the deepest directory on the way, unless that is ours.
+// explainDenied names the owner of what refused: the file itself, or for a change the
+// deepest directory on the way, unless that is ours; of another's that is
+// moved or removed, itself.
 func (e *Error) explainDenied(d *Dir, rel string) {
 	uid, gid := rights()
 	at := rel
 	if e.Do != "read" {
-		if st, err := lstatBeneath(d.fd, path.Dir(rel)); err != nil || int(st.Uid) != uid || e.Do != "write" {
+		above, err := lstatBeneath(d.fd, path.Dir(rel))
+		st, _ := lstatBeneath(d.fd, rel)
+		// To have another parent a directory must be writable itself, rename(2), and to be
+		// removed it must be emptied.
+		itself := (e.Do == "move" || e.Do == "remove") && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) != uid
+		if err != nil || int(above.Uid) != uid || e.Do != "write" && !itself {
 			at = path.Dir(rel)
 		}
 	}

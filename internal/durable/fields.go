@@ -31,6 +31,7 @@ func (r *Request) step(c *coder.Coder) {
 	c.Strings(&r.Others)
 	c.U32s(&r.UIDs)
 	c.Bool(&r.Again)
+	c.U32(&r.Reader)
 	c.Str(&r.Whose)
 	c.U32(&r.Low)
 	c.U32(&r.High)

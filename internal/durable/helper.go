@@ -52,6 +52,7 @@ const (
 	OpTake
 	OpAbsent // a step alone
 	OpWriteFiles
+	OpEmpty // of a helper alone: CarryAs
 )
 
 // Request is one operation on a directory: the arguments of the method.
@@ -71,6 +72,7 @@ type Request struct {
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whoever is asked
 	Steps   Steps    // of OpTake and OpWriteFiles
 	Again   bool     // it was asked for before, and nobody knows how far that came
+	Reader  uint32   // as whom the directory is read that OpCopyTree copies; 0: as whoever is asked
 
 	// Whose, where it is set, is a directory below the first of the descriptors, "."
 	// for that itself: if it belongs to one of the uids from Low to High, nothing is
@@ -228,6 +230,9 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 		return a, nil
 	case OpWriteFiles:
 		r.Steps.writeFiles(d, &a)
+		return a, nil
+	case OpEmpty:
+		a.Failure = FailureOf(d.empty(r.Rel))
 		return a, nil
 	}
 	err := r.carry(d, fds, &a, &opened)

@@ -45,6 +45,30 @@ func (d *Dir) RemoveAll(rel string) error {
 	return d.fail("remove", rel, err)
 }
 
+// empty removes what the directory rel holds, and not that itself, as RemoveAll does.
+func (d *Dir) empty(rel string) error {
+	if !fs.ValidPath(rel) || rel == "." {
+		return d.fail("remove", rel, unix.EINVAL)
+	}
+	// Only to pass through: the directory above is the user's who asks, not its owner's.
+	at, err := openBeneath(d.fd, path.Dir(rel), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return d.fail("remove", rel, err)
+	}
+	defer unix.Close(at)
+	fd, err := openToEmpty(at, path.Base(rel))
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return d.fail("remove", rel, err)
+	}
+	defer unix.Close(fd)
+	r := removal{dir: d, top: fd}
+	r.empty(fd, rel, 0)
+	return r.first
+}
+
 // removal is one RemoveAll under way.
 type removal struct {
 	dir   *Dir

@@ -1,7 +1,14 @@
 package durable
 
+import (
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
 // CarryAs is Carry as a user; as does something as one. What lies in the directory of
-// another (Request.Whose) is done as that one, and what concerns many as each of UIDs.
+// another (Request.Whose) is done as that one, and what concerns many as each of UIDs. The
+// directory itself is emptied as that one, and then removed as the user, whose the name is.
 func CarryAs(uid uint32, r Request, fds []int, as func(uid uint32, do func()) error) (a Answer, opened []int) {
 	one := func(uid uint32, r Request) (a Answer, opened []int) {
 		if err := as(uid, func() { a, opened = Carry(r, fds) }); err != nil {
@@ -12,7 +19,19 @@ func CarryAs(uid uint32, r Request, fds []int, as func(uid uint32, do func()) er
 	if len(r.UIDs) > 0 {
 		return r.each(one), nil
 	}
+	if r.Op == OpCopyTree && r.Reader != 0 {
+		return r.copyAs(uid, fds, as), nil
+	}
 	a, opened = one(uid, r)
+	if a.Owner != 0 && r.Op == OpRemoveAll && path.Clean(r.Rel) == path.Clean(r.Whose) {
+		r.Whose = ""
+		below := r
+		below.Op = OpEmpty
+		if a, _ = one(a.Owner, below); a.Failure == nil {
+			a, _ = one(uid, r)
+		}
+		return a, nil
+	}
 	if a.Owner != 0 && r.Op != OpTake {
 		r.Whose = ""
 		return one(a.Owner, r)
@@ -41,6 +60,29 @@ func CarryAs(uid uint32, r Request, fds []int, as func(uid uint32, do func()) er
 		}
 	}
 	return a, opened
+}
+
+// copyAs is an OpCopyTree of which one user reads the source, and another writes the copy:
+// nobody gets to see what is in it meanwhile.
+func (r Request) copyAs(uid uint32, fds []int, as func(uid uint32, do func()) error) (a Answer) {
+	if len(fds) != 2 {
+		return Answer{Failure: FailureOf(unix.EPROTO)}
+	}
+	d := &Dir{fd: fds[0], path: r.Base}
+	err := as(uid, func() { r.isAnothers(d, &a) })
+	if a.Owner != 0 {
+		uid = a.Owner
+	}
+	if err == nil && r.Again {
+		err = as(uid, func() { r.isDone(d, &a) })
+	}
+	if err == nil {
+		how := Copy{DirMode: r.Mode, Pass: r.Loose}
+		how.read = func(do func()) error { return as(r.Reader, do) }
+		how.write = func(do func()) error { return as(uid, do) }
+		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, how)
+	}
+	return Answer{Failure: FailureOf(err)}
 }
 
 // each carries out what concerns many, for one after the other. One for which it cannot be

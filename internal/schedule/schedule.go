@@ -11,6 +11,8 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // a container may have none
@@ -44,7 +46,7 @@ func Parse(expression, zone string) (*Cron, error) {
 	case strings.Contains(expression, "TZ="):
 		return nil, fmt.Errorf("%q: the time zone has a key of its own, timezone", expression)
 	}
-	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(expression)
+	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(sundays(expression))
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w; write minute, hour, day, month and weekday, such as 0 3 * * *", expression, err)
 	}
@@ -58,6 +60,54 @@ func Parse(expression, zone string) (*Cron, error) {
 		return nil, fmt.Errorf("%q never fires: no month has that day", expression)
 	}
 	return c, nil
+}
+
+// sundays writes the weekday 7, which is Sunday as 0 is, as the parser knows it; so too as the
+// end of a range, by its number or its name. Anything else stays, right or wrong.
+func sundays(expression string) string {
+	f := strings.Fields(expression)
+	if len(f) != 5 {
+		return expression
+	}
+	var days []string
+	for _, part := range strings.Split(f[4], ",") {
+		days = append(days, sunday(part)...)
+	}
+	f[4] = strings.Join(days, ",")
+	return strings.Join(f, " ")
+}
+
+// sunday is sundays for one element of the list of weekdays.
+func sunday(part string) []string {
+	span, step, stepped := strings.Cut(part, "/")
+	first, last, ranged := strings.Cut(span, "-")
+	named := strings.EqualFold(last, "sun")
+	switch from, n := weekday(first), 1; {
+	case span == "7":
+		return []string{"0"}
+	case !ranged || from < 0 || last != "7" && !named || named && from == 0:
+		return []string{part}
+	default:
+		if stepped {
+			var err error
+			if n, err = strconv.Atoi(step); err != nil || n < 1 {
+				return []string{part}
+			}
+		}
+		var days []string
+		for day := from; day <= 7; day += n {
+			days = append(days, strconv.Itoa(day%7))
+		}
+		return days
+	}
+}
+
+// weekday is the number of a day by its number or name; -1: it is none.
+func weekday(text string) int {
+	if n, err := strconv.Atoi(text); err == nil && 0 <= n && n <= 7 {
+		return n
+	}
+	return slices.Index([]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}, strings.ToLower(text))
 }
 
 // Zone is a time zone by its name; "" is UTC.

@@ -46,6 +46,8 @@ type given struct {
 	left   func(m *member, c cursor)       // m's service is gone, and all of it was sent
 	begun  func(m *member, d *destination) // m has lines, its cursor names no file, and d has given it back
 	shown  func(d *destination, now State) // what d is like has changed
+	// entered notes which numbers the first lines of files have that are about to be sent.
+	entered func([]entered)
 }
 
 // bell is how members are heard. Its fields are under mu.
@@ -85,7 +87,8 @@ func newDestination(to string, format service.ForwardFormat, given *given) *dest
 // add takes a log over, at a place.
 func (d *destination) add(m *member, t Target, at cursor) {
 	m.source, m.profile = logs.Source{Name: m.name, Dir: t.Dir}, t.Profile
-	m.lines, m.next, m.done, m.leaving = d.given.feed.Lines(m.source, at.Place), at, at, false
+	m.next, m.done, m.leaving = at, at, false
+	m.begin(d.given.feed)
 	d.members[m] = true
 	m.of.Store(d)
 	m.rings.Store(false) // who rang for nobody is looked at now
@@ -149,7 +152,7 @@ func (d *destination) begin(m *member) {
 		m.lines.Rest()
 	case m.lines.Start().Inode == 0: // in memory, for there is no file: it is not written
 		m.lines.Rest()
-		m.lines = d.given.feed.Lines(m.source, m.next.Place)
+		m.begin(d.given.feed)
 		d.await(m)
 	default:
 		d.drop(m)
@@ -244,12 +247,13 @@ type batch struct {
 	text  []byte
 	ends  []int // of the messages in it
 	marks []mark
+	files []entered // of which the first lines are in it
 }
 
 // fill reads lines of those that are due, one log after the other.
 func (d *destination) fill() {
 	b := &d.batch
-	b.text, b.ends, b.marks = b.text[:0], b.ends[:0], b.marks[:0]
+	b.text, b.ends, b.marks, b.files = b.text[:0], b.ends[:0], b.marks[:0], nil
 	if cap(b.text) > 4*batchSize {
 		b.text = nil // after a line that was very long
 	}
@@ -261,6 +265,9 @@ func (d *destination) fill() {
 		for more && len(b.text) < batchSize {
 			if more = m.read(&e); more {
 				d.append(&e)
+			}
+			if e.entered {
+				b.files, e.entered = append(b.files, entered{m.name, m.begun[len(m.begun)-1]}), false
 			}
 		}
 		if more {
@@ -324,7 +331,11 @@ func (d *destination) send() {
 			}
 		})
 	})
+	files := d.batch.files
 	go func() {
+		if len(files) > 0 {
+			d.given.entered(files)
+		}
 		err := l.send(&d.batch)
 		stuck.Stop()
 		d.Do(func() {

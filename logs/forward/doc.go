@@ -23,10 +23,10 @@
 // A cursor is a place between two lines of a log and the number of the next one. Numbers
 // grow by one with each line; the first is the time at which a log was first looked at, in
 // µs. A cursor names its file, by inode and first bytes, and is written before the first line
-// of a log is sent. If rotation has removed the place of a cursor, nobody knows what a
-// predecessor has sent beyond that place. Numbers then go on at the present time in µs, and
-// so no two lines have one number, even if cursors were lost. A line that is sent again has
-// its old number as long as its file is there.
+// of a log is sent. A file's first line has its number noted before it is sent, so that a line that
+// is sent again has its old number, also where rotation has removed the place of a cursor. A
+// file of which nothing was noted was not begun: numbers go on at the present time in µs, and
+// so no two lines have one number, even if cursors were lost.
 //
 // A cursor moves over what the receiver's kernel has taken (SIOCOUTQ, tcp(7), unix(7)), and
 // no sooner than a second after it was sent: a receiver that is killed loses what it had not
@@ -38,8 +38,9 @@
 //	                                    after a minute it is named
 //	the receiver resets connections     it is tried again once a second, and named
 //	the machine's power is cut          the same as of this process, from an older cursor;
-//	                                    a file that is shorter than the cursor says is sent
-//	                                    again, with new numbers
+//	                                    a file that is shorter than the cursor says, or
+//	                                    comes after one that is gone, is sent again with
+//	                                    new numbers
 //	a rotation removes what was not     it is counted, by reading ahead, and said; the numbers
 //	sent yet                            of what follows leave room for what is missing
 //	there is no volume                  the cursor is in memory, as the log is

@@ -12,6 +12,7 @@ type entry struct {
 	logs.Parts
 	service, profile, host string
 	run, seq               uint64
+	entered                bool // it is the first of a file, and the number of that is to be noted
 }
 
 // appendJSON appends an object, and a newline.

@@ -60,11 +60,17 @@ func New(o Options) (*Forwarder, error) {
 	}
 	host, _ := os.Hostname()
 	f := &Forwarder{work: inbox.NewWork(), members: map[string]*member{}, states: map[*destination]State{}, destinations: map[Target]*destination{}}
-	f.store = store{dir: o.Dir, cursors: map[string]cursor{}}
+	f.store = store{dir: o.Dir, cursors: map[string]cursor{}, begun: map[string][]cursor{}}
 	f.given = given{
 		feed: feed, host: host, stdout: o.Stdout,
-		sent:  func(m *member, c cursor) { f.work.Do(func() { f.sent(m, c) }) },
-		left:  func(m *member, c cursor) { f.work.Do(func() { f.left(m, c) }) },
+		sent: func(m *member, c cursor) { f.work.Do(func() { f.sent(m, c) }) },
+		left: func(m *member, c cursor) { f.work.Do(func() { f.left(m, c) }) },
+		entered: func(all []entered) {
+			done := make(chan struct{})
+			if f.work.Put(func() { f.store.enter(all); close(done) }) {
+				<-done
+			}
+		},
 		begun: func(m *member, d *destination) { f.work.Do(func() { f.begun(m, d) }) },
 		shown: func(d *destination, now State) {
 			f.mu.Lock()
@@ -207,6 +213,9 @@ func (f *Forwarder) place(m *member) {
 	source := logs.Source{Name: m.name, Dir: m.target.Dir}
 	fresh := at.unnamed() && at.begin(f.given.feed.Lines(source, at.Place))
 	f.sent(m, at)
+	if fresh {
+		f.store.begun[m.name] = []cursor{at}
+	}
 	if !fresh {
 		f.give(m, d, at)
 		return
@@ -249,7 +258,9 @@ func (f *Forwarder) give(m *member, d *destination, at cursor) {
 		f.place(m) // it is to go elsewhere by now
 		return
 	}
+	begun := slices.Clone(f.store.begun[m.name])
 	d.Do(func() {
+		m.begun = begun
 		d.add(m, t, at)
 		f.work.Do(func() {
 			m.moving = false

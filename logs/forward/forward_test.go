@@ -61,6 +61,19 @@ func (b *bed) start() {
 	b.t.Cleanup(func() { f.Close(patience) })
 }
 
+// kill ends it as a kill does: nothing that waits is done.
+func (f *Forwarder) kill() {
+	f.work.Ask(func() {
+		for _, d := range f.destinations {
+			d.Ask(d.close)
+		}
+		for waits := true; waits; {
+			_, waits = f.work.Next()
+		}
+		f.work.Close()
+	})
+}
+
 func (b *bed) open(name, to string, cfg logs.Config) *logs.Slot {
 	b.t.Helper()
 	cfg.Dir = "logs/" + name
@@ -288,7 +301,7 @@ func TestSuccessorGoesOn(t *testing.T) {
 	write(200)
 	eventually(t, "all lines", func() bool { return whole(t, r.got(), n) })
 	eventually(t, "the cursor", func() bool {
-		st := store{dir: b.f.store.dir, cursors: map[string]cursor{}}
+		st := store{dir: b.f.store.dir, cursors: map[string]cursor{}, begun: map[string][]cursor{}}
 		st.load()
 		return len(st.cursors) == 1
 	})
@@ -481,6 +494,36 @@ func TestSuccessorFindsItsPlaceGone(t *testing.T) {
 		if was, is := seen[l.Seq]; is && was != l.Message {
 			t.Errorf("number %d is %q, and was %q", l.Seq, l.Message, was)
 		}
+	}
+}
+
+// A forwarder is killed again and again while files are rotated away faster than its cursor
+// is written: a line that is sent again has the number that it had.
+func TestOneNumberForEver(t *testing.T) {
+	b, r := newBed(t), listen(t, "tcp", "127.0.0.1:0")
+	cfg := lined
+	cfg.MaxSize, cfg.MaxFiles = 2000, 2
+	s := b.open("web", "tcp:"+r.at, cfg)
+	cfg.Dir = "logs/web"
+	for i := range 8 {
+		for j := range 150 {
+			say(t, s, fmt.Sprintf("line %d of %d\n", j, i))
+			time.Sleep(200 * time.Microsecond)
+		}
+		last := fmt.Sprintf("line 149 of %d", i)
+		eventually(t, last, func() bool { return r.last() == last })
+		b.f.kill()
+		b.start()
+		cfg.Grew, _ = b.f.Set("web", b.target("web", "tcp:"+r.at))
+		if err := s.Reconfigure(cfg); err != nil {
+			t.Fatal(err)
+		}
+		say(t, s, fmt.Sprintf("the end of %d\n", i))
+		eventually(t, "the end", func() bool { return r.last() == fmt.Sprintf("the end of %d", i) })
+	}
+	seen := r.got()
+	if all := numbers(t, seen); len(all) == len(seen) {
+		t.Error("nothing was sent again")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type member struct {
 	source  logs.Source
 	profile string
 	lines   *logs.Lines
+	files   int       // of lines.Files: the file that was looked at, for it may be empty when it is opened
 	next    cursor    // of the line that is read next
 	done    cursor    // what is before it the receiver has. Invariant: next, if nothing is on its way
 	due     bool      // there are lines to be read, for all that is known
@@ -33,7 +35,8 @@ type member struct {
 	leaving bool      // its service is gone: it goes when all of it was sent
 	ahead   *ahead    // nil: nothing was read ahead
 	missing missing
-	faulty  bool // it could not be read the last time
+	faulty  bool     // it could not be read the last time
+	begun   []cursor // the files of which lines were sent, and may be sent again: see store.begun
 }
 
 // ring is told by the collector that the log has grown.
@@ -50,7 +53,12 @@ func (m *member) ring() {
 func (m *member) back(feed *logs.Feed) {
 	m.lines.Rest()
 	m.next = m.done
-	m.lines = feed.Lines(m.source, m.done.Place)
+	m.begin(feed)
+}
+
+// begin has lines read from the place of the next one.
+func (m *member) begin(feed *logs.Feed) {
+	m.lines, m.files = feed.Lines(m.source, m.next.Place), 0
 }
 
 // tell has others see how many lines the receiver does not have.
@@ -64,7 +72,6 @@ func (m *member) tell() {
 
 // read is the next line, with its number; false: there is none.
 func (m *member) read(e *entry) bool {
-	files := m.lines.Files()
 	line, err := m.lines.Next()
 	if err != nil && !m.faulty {
 		slog.Warn("cannot read a log that is sent on", "service", m.name, "err", err)
@@ -72,8 +79,10 @@ func (m *member) read(e *entry) bool {
 	if m.faulty = err != nil; line == nil {
 		return false
 	}
-	if gone := m.lines.Gone(); gone || m.lines.Files() != files {
+	if gone, files := m.lines.Gone(), m.lines.Files(); gone || files != m.files {
+		m.files = files
 		m.skip(gone)
+		e.entered = m.enter()
 	}
 	e.Parts = logs.Split(line)
 	if e.Time == nil {
@@ -91,6 +100,9 @@ func (m *member) read(e *entry) bool {
 // where it goes on in another file. gone tells that some may have been. The count
 // ahead is dropped when it does not know where this file begins.
 func (m *member) skip(gone bool) {
+	if m.again() {
+		return
+	}
 	first, known := m.next, false
 	if m.ahead != nil {
 		first, known = m.ahead.first[fileOf(m.lines)]
@@ -114,6 +126,45 @@ func (m *member) skip(gone bool) {
 	if m.ahead != nil {
 		m.ahead.gone(lines)
 	}
+}
+
+// again goes on with the numbers that the lines of this file were sent with before, if they
+// were. Which of those before it the receiver has is not known.
+func (m *member) again() bool {
+	was := m.next.Seq
+	if !m.next.again(m.begun, m.lines) {
+		return false
+	}
+	if m.next.Seq != was {
+		m.ahead = nil
+	}
+	if m.next.Seq > was {
+		m.missing.some, m.missing.exact = true, false
+	}
+	return true
+}
+
+// again goes on at the number of the first line of a file of those that were begun.
+func (c *cursor) again(begun []cursor, lines *logs.Lines) bool {
+	for _, b := range slices.Backward(begun) {
+		if lines.In(b.Place) {
+			c.none += b.Seq - c.Seq
+			c.Seq, c.Run = b.Seq, b.Run
+			return true
+		}
+	}
+	return false
+}
+
+// enter notes the number of a file's first line, which was read.
+func (m *member) enter() bool {
+	c := m.next
+	c.Place = m.lines.Start()
+	if c.unnamed() || slices.ContainsFunc(m.begun, func(b cursor) bool { return b.Seq == c.Seq && b.Place.Inode == c.Place.Inode }) {
+		return false
+	}
+	m.begun = remember(m.begun, c, m.done.Seq)
+	return true
 }
 
 // jump goes on with numbers that no line has had: it is not known which the last one had.
@@ -171,6 +222,7 @@ func (m *member) say(to string) {
 // they are removed.
 type ahead struct {
 	lines  *logs.Lines
+	files  int // as a member's
 	cursor cursor
 	first  map[file]cursor // a file's first line has its number
 	missed bool            // some were removed before they were counted
@@ -207,20 +259,20 @@ func (m *member) count(feed *logs.Feed) {
 		a = &ahead{lines: feed.Lines(m.source, m.next.Place), cursor: m.next, first: map[file]cursor{}}
 		m.ahead = a
 	}
-	files := a.lines.Files()
 	for {
 		line, err := a.lines.Next()
 		if err != nil || line == nil {
 			break
 		}
-		if a.lines.Gone() {
-			a.missed = true
+		gone, now := a.lines.Gone(), a.lines.Files()
+		a.missed = a.missed || gone
+		if (gone || now != a.files) && !a.cursor.again(m.begun, a.lines) && gone {
 			a.cursor.jump()
 		}
-		if now := a.lines.Files(); now != files && len(a.first) < mostFiles {
-			files = now
+		if now != a.files && len(a.first) < mostFiles {
 			a.first[fileOf(a.lines)] = a.cursor
 		}
+		a.files = now
 		a.cursor.Seq++
 	}
 	a.lines.Rest()

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -23,7 +24,13 @@ type cursor struct {
 }
 
 // store is the cursors of all logs, as they are, and as the volume has them.
+//
+// begun are, of each log, the file of its cursor and those after it of which lines were sent,
+// each with the number of its first line. Where rotation has removed the place of a cursor, one
+// of them goes on. Such a file is added to numbersName before the first line of it is sent.
+// That is not made durable, so it outlives this process and no power cut.
 type store struct {
+	begun   map[string][]cursor
 	dir     func() string // where they are kept; "": nowhere
 	cursors map[string]cursor
 	loaded  bool // what the volume has is among them
@@ -35,10 +42,38 @@ type store struct {
 type kept struct {
 	Version int               `json:"version"`
 	Logs    map[string]cursor `json:"logs"`
+	// Begun is store.begun.
+	Begun map[string][]cursor `json:"begun,omitempty"`
+}
+
+// entered is a line of the file of numbers.
+type entered struct {
+	Log    string `json:"log"`
+	Cursor cursor `json:"cursor"`
+}
+
+// mostBegun is how many files of a log are remembered.
+const mostBegun = 256
+
+// remember adds a file to those that were begun, and forgets those before the place that
+// the receiver has.
+func remember(begun []cursor, c cursor, done uint64) []cursor {
+	begun = append(forget(begun, done), c)
+	return begun[max(0, len(begun)-mostBegun):]
+}
+
+// forget drops the files before that of a number.
+func forget(begun []cursor, done uint64) []cursor {
+	for len(begun) > 1 && begun[1].Seq <= done {
+		begun = begun[1:]
+	}
+	return begun
 }
 
 const (
 	keptName    = "cursors.json"
+	numbersName = "numbers"
+	numbersMost = 1 << 20 // bytes, until the one before is let go
 	keptMost    = 64 << 20
 	keptVersion = 1
 )
@@ -83,6 +118,17 @@ func (s *store) load() {
 			c.Seq = max(c.Seq, now.Seq)
 		}
 		s.cursors[name] = c
+		s.begun[name] = append(forget(k.Begun[name], c.Seq), s.begun[name]...)
+	}
+	for _, name := range []string{numbersName + ".1", numbersName} {
+		text, _ := in.ReadFile(name, 2*numbersMost)
+		for line := range bytes.Lines(text) {
+			var e entered
+			_ = json.Unmarshal(line, &e) // one that was cut is of no log
+			if c, is := s.cursors[e.Log]; is && c.Dir == e.Cursor.Dir {
+				s.begun[e.Log] = remember(s.begun[e.Log], e.Cursor, c.Seq)
+			}
+		}
 	}
 }
 
@@ -94,6 +140,7 @@ func (s *store) of(name, dir string) cursor {
 	if !is || c.Dir != dir {
 		c.Place, c.Dir = logs.Position{}, dir
 		c.jump()
+		delete(s.begun, name)
 	}
 	return c
 }
@@ -101,7 +148,33 @@ func (s *store) of(name, dir string) cursor {
 // put notes how far a log was sent.
 func (s *store) put(name string, c cursor) {
 	s.cursors[name] = c
+	if begun, are := s.begun[name]; are {
+		s.begun[name] = forget(begun, c.Seq)
+	}
 	s.dirty = true
+}
+
+// enter notes the files of which the first lines are about to be sent.
+func (s *store) enter(all []entered) {
+	var text []byte
+	for _, e := range all {
+		s.begun[e.Log] = remember(s.begun[e.Log], e.Cursor, s.cursors[e.Log].Seq)
+		line, _ := json.Marshal(e) // of strings and numbers
+		text = append(append(text, line...), '\n')
+	}
+	dir := s.dir()
+	if dir == "" {
+		return
+	}
+	in, err := durable.Open(dir)
+	if err != nil {
+		return // nothing was saved yet, so the first save has them
+	}
+	defer in.Close()
+	if err := in.Append(numbersName, text, 0o600, numbersMost); err != nil && !s.failed {
+		slog.Warn("cannot write which numbers lines have that are sent on; after a kill they may come again with others", "err", err)
+		s.failed = true
+	}
 }
 
 // save writes them, if the volume has not all of them. It waits for the disk.
@@ -111,7 +184,7 @@ func (s *store) save() {
 		return
 	}
 	s.load()
-	text, err := json.Marshal(kept{keptVersion, s.cursors}) // of strings and numbers
+	text, err := json.Marshal(kept{keptVersion, s.cursors, s.begun}) // of strings and numbers
 	if err == nil {
 		if err = os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
 			err = nil
@@ -133,5 +206,11 @@ func write(dir string, text []byte) error {
 		return err
 	}
 	defer in.Close()
-	return in.WriteFile(keptName, text, durable.Write{Mode: 0o600, Max: keptMost})
+	if err := in.WriteFile(keptName, text, durable.Write{Mode: 0o600, Max: keptMost}); err != nil {
+		return err
+	}
+	for _, name := range []string{numbersName, numbersName + ".1"} { // those are in it
+		_ = in.RemoveAll(name)
+	}
+	return nil
 }

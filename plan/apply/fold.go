@@ -29,19 +29,24 @@ type RecordedProposal struct {
 
 // RecordedBegun says that a revision exists.
 type RecordedBegun struct {
-	Revision   int       `json:"revision"`
-	Hash       string    `json:"hash"` // of the plan
-	UID        uint32    `json:"uid"`  // who asked
-	By         string    `json:"by"`   // who approved, as the caller says
-	Source     string    `json:"source"`
-	Request    string    `json:"request"`               // the caller's own id of it
-	Rollback   *int      `json:"rollback_to,omitempty"` // a rollback: to which revision
-	Steps      []Planned `json:"steps"`
-	Left       []string  `json:"left,omitempty"` // what a rollback does not take back, for people
-	Rolling    int       `json:"rolling"`
-	SteadyMS   int64     `json:"steady_ms"`
-	TimeoutMS  int64     `json:"timeout_ms"`
-	DeadlineMS int64     `json:"deadline_ms"`
+	Revision int       `json:"revision"`
+	Hash     string    `json:"hash"` // of the plan
+	UID      uint32    `json:"uid"`  // who asked
+	By       string    `json:"by"`   // who approved, as the caller says
+	Source   string    `json:"source"`
+	Request  string    `json:"request"`               // the caller's own id of it
+	Rollback *int      `json:"rollback_to,omitempty"` // a rollback: to which revision
+	Steps    []Planned `json:"steps"`
+	Left     []string  `json:"left,omitempty"` // what a rollback does not take back, for people
+	// Single: it gave one profile other values, or took that back. A rollback without a number
+	// passes over it, and it is counted apart.
+	Single bool `json:"single,omitempty"`
+	// Quiet: it changes what services are started with from now on, and no process.
+	Quiet      bool  `json:"quiet,omitempty"`
+	Rolling    int   `json:"rolling"`
+	SteadyMS   int64 `json:"steady_ms"`
+	TimeoutMS  int64 `json:"timeout_ms"`
+	DeadlineMS int64 `json:"deadline_ms"`
 }
 
 // Planned is a step as it was begun.
@@ -102,7 +107,7 @@ type Known struct {
 	Boot  string `json:"boot"` // the last start of the container that did anything of it
 }
 
-// maxKnown bounds how many revisions are remembered.
+// maxKnown bounds how many revisions are remembered, and how many single ones.
 const maxKnown = 1000
 
 // Fold is every revision, as the records make them. Its zero value is that of
@@ -158,9 +163,24 @@ func (f *Fold) Begin(r RecordedBegun, at, boot string) {
 		k.State.Steps = append(k.State.Steps, Step{Wave: p.Wave})
 	}
 	f.Revisions = append(f.Revisions, k)
-	if over := len(f.Revisions) - maxKnown; over > 0 {
-		f.Revisions = slices.Delete(f.Revisions, 0, over)
+	if len(f.Revisions) > maxKnown {
+		newest := f.Newest(maxKnown)
+		f.Revisions = slices.DeleteFunc(f.Revisions, func(k Known) bool { return !newest[k.Begun.Revision] })
 	}
+}
+
+// Newest are the numbers of the newest n revisions, and of the newest n single ones.
+func (f *Fold) Newest(n int) map[int]bool {
+	left := map[bool]int{false: n, true: n}
+	newest := map[int]bool{}
+	for i := len(f.Revisions) - 1; i >= 0; i-- {
+		begun := &f.Revisions[i].Begun
+		if left[begun.Single] > 0 {
+			left[begun.Single]--
+			newest[begun.Revision] = true
+		}
+	}
+	return newest
 }
 
 // Move takes a RecordedStep.
@@ -234,10 +254,11 @@ func (f *Fold) Last() int {
 }
 
 // LastApplied is the newest revision that was applied, 0 if none was. One that
-// left something behind counts: what is there is no longer what was before.
+// left something behind counts: what is there is no longer what was before. A single one
+// is to a plan a change by hand.
 func (f *Fold) LastApplied() int {
 	for _, k := range slices.Backward(f.Revisions) {
-		if k.State.Outcome == Applied || k.State.Outcome == Partly {
+		if !k.Begun.Single && (k.State.Outcome == Applied || k.State.Outcome == Partly) {
 			return k.Begun.Revision
 		}
 	}

@@ -6,7 +6,10 @@
 //
 // It notes which signals are ignored or blocked and which of the descriptors 0
 // to 2 are closed, before Go's runtime sets its own handlers and mask and opens
-// /dev/null. PID 1 gets a timer slack of 500 us, and notes the one it had: the
+// /dev/null. Where there is no /dev/null, it opens the root directory to read in the place of
+// what is closed, which nothing can be read from or written to either; the runtime would end.
+// It ends with a line where a limit is one with which the runtime cannot start (entry.go).
+// PID 1 gets a timer slack of 500 us, and notes the one it had: the
 // runtime's monitor, which looks at its threads each 20 us for as long as any is at
 // work, inherits it. Then it goes on where the kernel would have begun. In a binary
 // that was linked without, nothing refers to it and it is left out.
@@ -58,6 +61,56 @@ look:
 	DECL	R13
 	JGE	look
 	MOVL	R12, ·Closed(SB)
+
+	XORL	R13, R13    // descriptor
+fill:
+	BTL	R13, R12
+	JCC	filled
+	MOVQ	$-100, DI   // AT_FDCWD
+	LEAQ	·nullPath(SB), SI
+	MOVL	$2, DX      // O_RDWR
+	XORL	R10, R10
+	MOVL	$257, AX    // openat
+	SYSCALL
+	TESTQ	AX, AX
+	JGE	filled
+	MOVQ	$-100, DI
+	LEAQ	·rootPath(SB), SI
+	MOVL	$0x10000, DX // O_DIRECTORY
+	XORL	R10, R10
+	MOVL	$257, AX
+	SYSCALL
+filled:
+	INCL	R13
+	CMPL	R13, $2
+	JLE	fill
+
+	LEAQ	·least(SB), R12
+	MOVL	$3, R13     // limits
+limit:
+	XORL	DI, DI
+	MOVQ	0(R12), SI  // resource
+	XORL	DX, DX
+	MOVQ	SP, R10
+	MOVL	$302, AX    // prlimit64
+	SYSCALL
+	TESTQ	AX, AX
+	JNE	enough
+	MOVQ	0(SP), AX   // rlim_cur
+	CMPQ	AX, 8(R12)  // least
+	JCC	enough
+	MOVL	$2, DI
+	MOVQ	16(R12), SI // text
+	MOVQ	24(R12), DX
+	MOVL	$1, AX      // write
+	SYSCALL
+	MOVL	$1, DI
+	MOVL	$231, AX    // exit_group
+	SYSCALL
+enough:
+	ADDQ	$32, R12
+	DECL	R13
+	JNE	limit
 
 	MOVL	$39, AX     // getpid
 	SYSCALL

@@ -6,7 +6,10 @@
 //
 // It notes which signals are ignored or blocked and which of the descriptors 0
 // to 2 are closed, before Go's runtime sets its own handlers and mask and opens
-// /dev/null. PID 1 gets a timer slack of 500 us, and notes the one it had: the
+// /dev/null. Where there is no /dev/null, it opens the root directory to read in the place of
+// what is closed, which nothing can be read from or written to either; the runtime would end.
+// It ends with a line where a limit is one with which the runtime cannot start (entry.go).
+// PID 1 gets a timer slack of 500 us, and notes the one it had: the
 // runtime's monitor, which looks at its threads each 20 us for as long as any is at
 // work, inherits it. Then it goes on where the kernel would have begun. In a binary
 // that was linked without, nothing refers to it and it is left out.
@@ -57,6 +60,55 @@ look:
 	SUB	$1, R20
 	TBZ	$63, R20, look
 	MOVW	R19, ·Closed(SB)
+
+	MOVD	$0, R20     // descriptor
+fill:
+	LSR	R20, R19, R0
+	TBZ	$0, R0, filled
+	MOVD	$-100, R0   // AT_FDCWD
+	MOVD	$·nullPath(SB), R1
+	MOVD	$2, R2      // O_RDWR
+	MOVD	$0, R3
+	MOVD	$56, R8     // openat
+	SVC
+	TBZ	$63, R0, filled
+	MOVD	$-100, R0
+	MOVD	$·rootPath(SB), R1
+	MOVD	$0x4000, R2 // O_DIRECTORY
+	MOVD	$0, R3
+	MOVD	$56, R8
+	SVC
+filled:
+	ADD	$1, R20
+	CMP	$2, R20
+	BLE	fill
+
+	MOVD	$·least(SB), R19
+	MOVD	$3, R20     // limits
+limit:
+	MOVD	$0, R0
+	MOVD	0(R19), R1  // resource
+	MOVD	$0, R2
+	MOVD	RSP, R3
+	MOVD	$261, R8    // prlimit64
+	SVC
+	CBNZ	R0, enough
+	MOVD	(RSP), R4   // rlim_cur
+	MOVD	8(R19), R5  // least
+	CMP	R5, R4
+	BHS	enough
+	MOVD	$2, R0
+	MOVD	16(R19), R1 // text
+	MOVD	24(R19), R2
+	MOVD	$64, R8     // write
+	SVC
+	MOVD	$1, R0
+	MOVD	$94, R8     // exit_group
+	SVC
+enough:
+	ADD	$32, R19
+	SUB	$1, R20
+	CBNZ	R20, limit
 
 	MOVD	$172, R8    // getpid
 	SVC

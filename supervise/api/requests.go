@@ -99,7 +99,6 @@ type Profiles interface {
 	Get(name string) (control.Profile, error)
 	Create(ctx context.Context, what control.CreateProfile, by control.Actor) (control.Outcome, error)
 	Import(ctx context.Context, what control.ImportProfile, archive io.Reader, by control.Actor) (control.Outcome, error)
-	Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (control.Profile, error)
 	Delete(ctx context.Context, name string, how control.Deletion, by control.Actor) (control.Deleted, error)
 	Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (control.Outcome, error)
 	Trash() ([]control.Trashed, error)
@@ -198,9 +197,6 @@ func (s *Server) addProfiles(profiles Profiles) {
 		return profiles.Import(r.Context(), what, r.Body, By(r))
 	})
 	s.Handle("GET /v1/profiles/{name}", MaySee, Named("name", profiles.Get))
-	s.Handle("PATCH /v1/profiles/{name}", MayCommand, WithBody(func(r *http.Request, body control.SetProfile) (any, error) {
-		return profiles.Set(r.Context(), r.PathValue("name"), body, By(r))
-	}))
 	s.Handle("DELETE /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
 		purge, err := askedFor(r, "purge")
 		forget, err2 := askedFor(r, "forget_secrets")

@@ -38,7 +38,9 @@ const (
 	bodyTime        = 10 * time.Second
 	uploadTime      = time.Minute // for the next part of a body that is read as it comes
 	connectionsMax  = 1024
-	connectionsEach = 32  // of one caller who may not command
+	connectionsOver = 512 // more, for callers who have none
+	connectionsOne  = 512 // of one service that may command
+	connectionsEach = 32  // of one caller who may not
 	connectionsRest = 512 // of all of them: a service can make others
 	turnedEach      = 32  // of one caller: connections above the bounds that are told so
 	turnedMax       = 128 // of all callers
@@ -187,11 +189,19 @@ type bounded struct {
 	s *Server
 
 	mu     sync.Mutex
-	total  int // that are served
-	rest   int // of them, of those who may not command
-	turned int // that are turned away
-	open   map[peer]int
+	total  int          // that are served
+	rest   int          // of them, of those who may not command
+	turned int          // that are turned away
+	open   map[peer]int // by party
 	away   map[peer]int
+}
+
+// party is who is counted: a service, whatever uids its processes have, or a uid.
+func (p peer) party() peer {
+	if p.tag != 0 {
+		p.uid = 0
+	}
+	return p
 }
 
 func newBounded(l net.Listener, s *Server) *bounded {
@@ -223,10 +233,22 @@ func (b *bounded) Accept() (net.Conn, error) {
 }
 
 func (b *bounded) admit(p peer) (a admission, ok bool) {
-	a = admission{peer: p, commands: b.s.commander(p)}
+	root := p.uid == 0
+	a = admission{commands: b.s.commander(p)}
+	p = p.party()
+	a.peer = p
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.turned = p.uid != 0 && b.total >= connectionsMax || !a.commands && (b.open[p] >= connectionsEach || b.rest >= connectionsRest)
+	// Each party may have one, however many the others hold.
+	switch has := b.open[p]; {
+	case root:
+	case has == 0:
+		a.turned = b.total >= connectionsMax+connectionsOver
+	case !a.commands:
+		a.turned = has >= connectionsEach || b.rest >= connectionsRest || b.total >= connectionsMax
+	default:
+		a.turned = p.tag != 0 && has >= connectionsOne || b.total >= connectionsMax
+	}
 	switch {
 	case a.turned && (b.away[p] >= turnedEach || b.turned >= turnedMax):
 		return a, false

@@ -89,7 +89,7 @@ func TestUnknownRequests(t *testing.T) {
 	}{
 		{"DELETE", "/v1/services/web", 405, "GET", "DELETE is not for /v1/services/web; use GET"},
 		{"GET", "/v1/services/web/start", 405, "POST", "use POST"},
-		{"PUT", "/v1/profiles/alice", 405, "DELETE, GET, PATCH", "use DELETE, GET, PATCH"},
+		{"PUT", "/v1/profiles/alice", 405, "DELETE, GET", "use DELETE, GET"},
 		{"GET", "/v2/services", 404, "", "no such path: /v2/services"},
 		{"POST", "/", 404, "", "no such path: /"},
 	} {
@@ -277,6 +277,40 @@ func TestServicesAboveTheirBound(t *testing.T) {
 	}
 	if served, turned := count(all, 300); served != 300 || turned != 0 {
 		t.Errorf("of one who may command %d are served and %d turned away", served, turned)
+	}
+}
+
+// Services that hold as many connections as they can get, some with processes of several
+// uids, leave one to each other service, and the rest to whoever may command.
+func TestHogsOfConnections(t *testing.T) {
+	s := NewServer(&wire.Policy{User: wire.Identity{UID: 1000}, TagLow: 50000, TagHigh: 59999}, callers{50001: service.ControlAll, 50002: service.ControlAll})
+	b := newBounded(nil, s)
+	hold := func(p peer, n int) (served int) {
+		for range n {
+			if a, ok := b.admit(p); ok && !a.turned {
+				served++
+			}
+		}
+		return served
+	}
+	figures := map[string]int{"a service that may command": hold(peer{1000, 50001}, 2000)}
+	for tag := uint32(50100); tag < 50200; tag++ {
+		figures["others"] += hold(peer{1000, tag}, 100) + hold(peer{2000, tag}, 100)
+	}
+	figures["its neighbour"] = hold(peer{1000, 50003}, 1)
+	figures["its neighbour that may command"] = hold(peer{1000, 50002}, 1)
+	figures["the service user"] = hold(peer{uid: 1000}, 1)
+	figures["root"] = hold(peer{}, 100)
+	want := map[string]int{
+		"a service that may command": connectionsOne, "its neighbour": 1, "its neighbour that may command": 1, "the service user": 1, "root": 100,
+	}
+	for who, n := range want {
+		if figures[who] != n {
+			t.Errorf("%s has %d connections, want %d", who, figures[who], n)
+		}
+	}
+	if got := figures["others"]; got < connectionsRest || got > connectionsRest+100 {
+		t.Errorf("100 services that may not command have %d", got)
 	}
 }
 

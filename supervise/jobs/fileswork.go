@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -65,6 +66,9 @@ func (a requests) serveWrite(q *http.Request, body control.WriteFile) (any, erro
 	of, err := a.runner.place.named(body.Profile)
 	if err != nil {
 		return nil, err
+	}
+	if file := a.runner.place.host.StateFile(); of.Profile != "" && path.Clean(body.Path) == file {
+		return nil, control.BadRequest("%s is rlminit's own, which writes it anew with each change: rlminit start or stop says what is desired of %s", file, of.Profile)
 	}
 	t, err := a.work(kindWrite, of, []string{"file", "write", body.Path}, what, body.Path, "")
 	if err != nil {

@@ -44,6 +44,8 @@ type Host interface {
 	Deadline(of Owner) (at int64, err error)
 	// Limits are theirs; what they do not name is as the configuration has it for jobs.
 	Limits(of Owner) (service.Limits, error)
+	// StateFile is the name of the file in a profile's directory that rlminit alone writes.
+	StateFile() string
 	// Redact are the patterns that are masked in what theirs write.
 	Redact(of Owner) []string
 	// Secrets are the values that are masked in what is shown of theirs.

@@ -102,6 +102,7 @@ func (h *tier1) Walls(Owner, service.Isolation, []string, string) (walls.Walls, 
 func (h *tier1) ProfileUsers() control.Enforced    { return control.Enforced{} }
 func (h *tier1) User(Owner) (uint32, *rights.User) { return 0, nil }
 
+func (h *tier1) StateFile() string     { return "gateway_state.json" }
 func (h *tier1) Redact(Owner) []string { return nil }
 
 func (h *tier1) LogOf(string) (pipes [2]int, done func(), err error) {

@@ -12,7 +12,9 @@ import (
 	"rlminit/control"
 	"rlminit/internal/durable"
 	"rlminit/profiles"
+	"rlminit/profiles/overrides"
 	"rlminit/service"
+	"rlminit/supervise/registry"
 )
 
 // What a simulation commands of its profiles, each beside whatever else goes on, and what
@@ -168,7 +170,7 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 		case "rename":
 			_, e.problem = of.Rename(ctx, e.from, control.RenameProfile{To: e.to, Wait: wait}, by)
 		case "set":
-			_, e.problem = of.Set(ctx, e.from, control.SetProfile{Environment: map[string]*string{"N": &value}, Wait: wait}, by)
+			e.problem = setOne(of, e.from, value, by)
 		}
 		if e.answered = !dead(); e.answered && e.problem == nil && (e.verb == "delete" || e.verb == "purge" || e.verb == "empty") {
 			h.leave(e.of, true)
@@ -176,6 +178,19 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 	}()
 	h.errands = append(h.errands, e)
 	synctest.Wait()
+}
+
+// setOne gives a profile another value, unless somebody else changes it meanwhile.
+func setOne(of *registry.Profiles, name, value string, by control.Actor) error {
+	is, err := of.Text(name)
+	if err != nil {
+		return err
+	}
+	text, err := overrides.Set("profile.yaml", []byte(is.Text), overrides.Changes{Environment: map[string]*string{"N": &value}})
+	if err == nil {
+		_, err = of.Edit(name, control.ReplaceProfile{Text: string(text), Base: &is.Text, ID: &is.ID}, by)
+	}
+	return err
 }
 
 // leave notes that a profile is gone for good, until somebody has it back.

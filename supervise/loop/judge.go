@@ -47,7 +47,7 @@ func (r *Records) judge(u *unit) {
 
 // tellVerdict publishes one event about a unit's verdict.
 func (r *Records) tellVerdict(u *unit, to, cause string) {
-	event := control.Event{Service: u.name, At: time.Now(), From: u.state.Public(), To: to, Cause: cause}
+	event := control.Event{Service: u.name, Profile: u.definition.Profile, At: time.Now(), From: u.state.Public(), To: to, Cause: cause}
 	if pid := u.state.PID; u.state.Alive() {
 		event.PID = &pid
 	}

@@ -183,7 +183,7 @@ func seenAs(u *unit) service.Seen {
 // come to say of it, once each time that this changes, and then the state that follows.
 func (r *Records) happened(u *unit, was string, before, state *machine.State) {
 	is, health := state.Public(), state.Health
-	event := control.Event{Service: u.name, At: time.Unix(0, state.Since)}
+	event := control.Event{Service: u.name, Profile: u.definition.Profile, At: time.Unix(0, state.Since)}
 	if pid := state.PID; pid > 0 && state.Alive() {
 		event.PID = &pid
 	}
@@ -206,7 +206,7 @@ func (r *Records) happened(u *unit, was string, before, state *machine.State) {
 
 // outdated tells that u's process goes on with older values than those in force.
 func (r *Records) outdated(u *unit) {
-	event := control.Event{Service: u.name, At: time.Now(), From: u.state.Public(), To: control.Outdated, Cause: u.older()}
+	event := control.Event{Service: u.name, Profile: u.definition.Profile, At: time.Now(), From: u.state.Public(), To: control.Outdated, Cause: u.older()}
 	if pid := u.state.PID; u.state.Alive() {
 		event.PID = &pid
 	}

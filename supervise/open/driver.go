@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -14,6 +15,7 @@ import (
 	"rlminit/supervise/handover"
 	"rlminit/supervise/notify"
 	"rlminit/supervise/order"
+	"rlminit/supervise/slots"
 	"rlminit/wire"
 )
 
@@ -238,6 +240,9 @@ func (d *Driver) openNotify(node order.Node, e *endpoints, alone bool, held []in
 	}
 	if err != nil {
 		e.notify = nil
+		if _, gone := os.Lstat(filepath.Dir(e.path)); gone != nil {
+			err = slots.ErrNoSlot
+		}
 		return "", fmt.Errorf("cannot make the notify socket: %w", err)
 	}
 	e.file, _ = os.Lstat(e.path) // without it there is no such file: the next start makes one

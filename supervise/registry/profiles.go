@@ -25,6 +25,7 @@ import (
 	"rlminit/profiles/secrets"
 	"rlminit/rights"
 	"rlminit/service"
+	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
 )
 
@@ -148,7 +149,7 @@ func recorded(by control.Actor) *profiles.Actor {
 }
 
 func (r *Profiles) describe(p profiles.Profile) control.Profile {
-	view := control.Profile{Name: p.Name, Kind: config.KindCalled(p.Kind()), Dir: p.Dir, Service: p.Service(), Environment: r.environment(p)}
+	view := control.Profile{Name: p.Name, Profile: p.Name, Kind: config.KindCalled(p.Kind()), Dir: p.Dir, Service: p.Service(), Environment: r.environment(p)}
 	if p.Port != 0 {
 		view.Port = &p.Port
 	}
@@ -216,6 +217,9 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	if err := r.checkKind(what); err != nil {
 		return outcome, err
 	}
+	if err := checkListener(store, what); err != nil {
+		return outcome, err
+	}
 	how := profiles.Creation{
 		Kind: kindOf(what), Command: what.Command, Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, PortAny: what.PortAny, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
 		Actor: recorded(by),
@@ -251,7 +255,7 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	}
 	outcome = r.services.Await(ctx, p.Service(), made, what.Wait)
 	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.PortsOf(g.KindNamed(p.Kind())).Size() > 0 {
-		outcome.Note = "no port: all of gateway.ports are taken"
+		outcome.Note = "no port: all of " + profiles.PortsKey(p.Kind()) + " are taken"
 	}
 	switch {
 	case !made && len(changed) > 0:
@@ -264,6 +268,21 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 		outcome.Note = joined(outcome.Note, restoredNote(p.Name, back, lost))
 	}
 	return outcome, nil
+}
+
+// checkListener refuses a port that somebody listens on, for a profile that is to be made and
+// started.
+func checkListener(store *profiles.Store, what control.CreateProfile) error {
+	if what.Port == 0 || what.Stopped {
+		return nil
+	}
+	if _, err := store.Load(what.Name); !errors.Is(err, profiles.ErrNotFound) || store.Owned(what.Name, what.Port) {
+		return nil // it has its port, or is refused with the name of the profile that has this one
+	}
+	if err := process.CheckPort(what.Port); err != nil {
+		return control.Conflict("cannot create %s: %v; or choose another port, or leave out --port", what.Name, err)
+	}
+	return nil
 }
 
 // restoredNote names the secrets that a restore has brought back, and those that it could
@@ -335,7 +354,7 @@ func (r *Profiles) checkClone(g *config.Gateway, what control.CreateProfile) err
 
 // kindOf is the kind that a new profile's own file is to name; "": the default.
 func kindOf(what control.CreateProfile) string {
-	if what.Kind == config.DefaultKind && !what.ExistOK {
+	if what.Kind == service.DefaultKind && !what.ExistOK {
 		return ""
 	}
 	return what.Kind
@@ -392,27 +411,13 @@ func (r *Profiles) Import(ctx context.Context, what control.ImportProfile, from 
 	return outcome, nil
 }
 
-// Set changes a profile's environment. Its gateway is restarted if it runs, for a
-// process keeps the environment that it began with; with a wait, one that does not
-// come up again is the error.
-func (r *Profiles) Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (view control.Profile, err error) {
-	store, p, err := r.profile(name)
-	if err != nil {
-		return view, err
+// Up waits for a profile's gateway, if that is to run; one that does not come up is the
+// error.
+func (r *Profiles) Up(ctx context.Context, name string, wait *control.Wait) error {
+	if outcome := r.services.Await(ctx, profiles.GatewayName(name), true, wait); outcome.Problem != nil {
+		return outcome.Problem
 	}
-	if p, err = store.SetEnvironment(p.Name, what.Environment); err != nil {
-		return view, problemOf(err)
-	}
-	store.Records.NoteChange(p.Name, slices.Collect(maps.Keys(what.Environment)), profiles.Actor(by))
-	if err := r.changed(p, what.Restart, by); err != nil {
-		return view, err
-	}
-	if what.Wait != nil && what.Restart {
-		if outcome := r.services.Await(ctx, p.Service(), true, what.Wait); outcome.Problem != nil {
-			return view, outcome.Problem
-		}
-	}
-	return r.describe(p), nil
+	return nil
 }
 
 // before is what is known under the name of a profile that is yet to be made: what

@@ -27,6 +27,7 @@ type publisher struct {
 	slots    slots.Dir
 	table    *handover.Table
 	names    *names
+	there    func() bool // the service directory is ours; nobody writes into another one
 
 	holds   bool       // what is in force is published later
 	held    []Proposal // what was to be published since, or could not be
@@ -59,7 +60,7 @@ func (b *publisher) release() {
 // publish writes the slots of what is in force, which are copies, and has a successor
 // know what is in them. What cannot be written is tried again.
 func (b *publisher) publish(inForce []Proposal) {
-	if b.holds {
+	if b.holds || len(inForce) > 0 && !b.there() {
 		b.held = append(b.held, inForce...)
 		return
 	}
@@ -86,7 +87,9 @@ func (b *publisher) failed(name string, why error) {
 func (b *publisher) tryAgain() {
 	time.AfterFunc(publishAgain, func() {
 		b.queue.Do(func() {
-			b.release()
+			if b.there() {
+				b.release()
+			}
 			if b.failing = len(b.held) > 0; b.failing {
 				b.tryAgain()
 			}

@@ -134,7 +134,8 @@ type Registry struct {
 	queue     inbox.Work  // the goroutine, which owns every name, and what it is to do
 	started   atomic.Bool // the goroutine is there
 	names     names
-	trouble   trouble
+	trouble   trouble // of the volume's profiles
+	directory directory
 	surveyor  surveyor
 	reader    reader
 	publisher publisher
@@ -147,10 +148,18 @@ func New(services Services, volume Volume, c *settings.Settings, dir slots.Dir, 
 		queue: inbox.NewWork(), names: names{of: map[string]*entry{}},
 	}
 	r.Profiles = &Profiles{registry: r, services: services, volume: volume, settings: c}
-	r.trouble.queue, r.trouble.try = r.queue, r.takeUp
+	r.trouble = trouble{
+		queue: r.queue, try: r.takeUp,
+		says: "the profiles cannot be read; that is tried again until they can", saysAgain: "the profiles can be read now",
+	}
+	r.directory.trouble = trouble{
+		queue: r.queue, try: func() { r.there() },
+		says:      "the service directory is not as it was; what runs goes on, and it is looked at again until it is",
+		saysAgain: "the service directory is as it was again",
+	}
 	r.surveyor = surveyor{services: services, volume: volume, table: table, names: &r.names}
 	r.reader = reader{slots: dir, settings: c, volume: volume, names: &r.names}
-	r.publisher = publisher{queue: r.queue, services: services, slots: dir, table: table, names: &r.names}
+	r.publisher = publisher{queue: r.queue, services: services, slots: dir, table: table, names: &r.names, there: r.there}
 	r.AtRest = &AtRest{queue: r.queue, volume: volume, settings: c, names: &r.names, register: r.register}
 	return r
 }
@@ -171,6 +180,7 @@ func (r *Registry) Close() { r.queue.Close() }
 
 // Watch begins to hear of what others do in the service directory.
 func (r *Registry) Watch() {
+	r.known()
 	r.slots.Sweep()
 	r.watch = watchSlots(r.slots, func(name string) { r.queue.Do(func() { r.noticed(name) }) }, func() { r.queue.Do(r.rescan) })
 }
@@ -226,11 +236,14 @@ func (r *Registry) remove(name, cause string, actor *uint32, forgotten bool) {
 func (r *Registry) Gone(name string, log <-chan struct{}) {
 	r.queue.Do(func() {
 		e := r.names.entry(name)
-		before := *e
+		before, away := *e, !r.there()
+		if away {
+			r.goes(name, before.slot)
+		}
 		e.log, e.gone = log, nil
 		r.names.forget(e)
 		r.publisher.forget(name)
-		r.vacate(name, before.slot, r.names.befall(name, Gone))
+		r.vacate(name, before.slot, away, r.names.befall(name, Gone))
 		if before.gone != nil {
 			close(before.gone)
 		}
@@ -239,8 +252,9 @@ func (r *Registry) Gone(name string, log <-chan struct{}) {
 
 // vacate takes away the slot of a service that is gone, but for one that
 // somebody has put in its place meanwhile. Nobody has looked at that yet: what
-// happened to the slot was no news as long as the service was leaving.
-func (r *Registry) vacate(name, slot string, action Action) {
+// happened to the slot was no news as long as the service was leaving. With away there is no
+// service directory now, and it goes later.
+func (r *Registry) vacate(name, slot string, away bool, action Action) {
 	if action == Nothing {
 		return
 	}
@@ -248,15 +262,24 @@ func (r *Registry) vacate(name, slot string, action Action) {
 	if stamp := r.slots.Stamp(name); action == Clear || stamp != "" && slot != "" && stamp != slot {
 		withdraw = r.slots.Clear // but what somebody has put there
 	}
-	if err := withdraw(name); err != nil {
-		slog.Warn("cannot take a slot away", "service", name, "err", err)
-	} else {
+	if away {
+		withdraw = func(string) error { return nil }
+	}
+	if r.withdrawn(name, withdraw(name)) {
 		r.services.Vacated(name) // not before: a slot that no successor knew of would be taken for a stranger's
 		r.noticed(name)
 	}
 	if action == Renew {
 		r.look(name)
 	}
+}
+
+// withdrawn tells whether a slot could be taken away, and else says why not.
+func (r *Registry) withdrawn(name string, err error) bool {
+	if err != nil {
+		slog.Warn("cannot take a slot away", "service", name, "err", err)
+	}
+	return err == nil
 }
 
 // fingerprint tells a definition from others.
@@ -278,7 +301,7 @@ func (r *Registry) define(proposals []Proposal) (inForce []Proposal) {
 	for _, p := range proposals {
 		if r.names.befall(p.Name, Defined) == Publish {
 			r.publisher.force(r.names.entry(p.Name), p)
-			if p.usesSlot() {
+			if p.usesSlot() && r.there() {
 				_ = r.slots.Occupy(p.Name) // that it cannot be made is said when it is published
 			}
 			inForce = append(inForce, p)

@@ -199,8 +199,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 	if err := errors.Join(os.Rename(filepath.Join(slot, slots.DefinitionFile), aside), os.MkdirAll(filepath.Join(slot, slots.DefinitionFile, "x"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	value := "b"
-	if _, err := p.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
+	if _, err := p.Profiles.Edit("alice", control.ReplaceProfile{Text: "environment: {A: b}\n"}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Join(slot, slots.DefinitionFile)), os.Rename(aside, filepath.Join(slot, slots.DefinitionFile))); err != nil {

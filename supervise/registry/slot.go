@@ -14,7 +14,11 @@ import (
 // it has written: that is not read.
 func (r *Registry) noticed(name string) {
 	stamp := r.slots.Stamp(name)
-	if r.knows(name, stamp) {
+	if r.knows(name, stamp) || !r.there() {
+		return
+	}
+	// It may have been looked for before the directory was there.
+	if stamp = r.slots.Stamp(name); r.knows(name, stamp) || !r.there() {
 		return
 	}
 	if stamp == "" {
@@ -66,9 +70,12 @@ func (r *Registry) knows(name, stamp string) bool {
 
 // rescan looks at every slot, and at every name whose slot may be gone.
 func (r *Registry) rescan() {
+	if !r.there() {
+		return
+	}
 	names, err := r.slots.List()
 	if err != nil {
-		slog.Error("cannot look for services", "err", err)
+		r.directory.lookAgain(err)
 		return
 	}
 	there := make(map[string]bool, len(names))

@@ -8,16 +8,20 @@ import (
 	"rlminit/internal/inbox"
 )
 
-// trouble is that the volume's profiles cannot be read. The goroutine's, but for why.
+// trouble is that something cannot be read now: the volume's profiles, or the service
+// directory. The goroutine's, but for why.
 type trouble struct {
-	queue inbox.Work
-	try   func() // reads them again
+	queue     inbox.Work
+	try       func() // reads it again
+	says      string // what is said when it cannot be read,
+	saysAgain string // and when it can again
 
-	is    atomic.Pointer[string] // why they could not be read; nil: they could
-	again time.Duration          // until they are looked at again; 0: they are not
+	is    atomic.Pointer[string] // why it could not be read; nil: it could
+	again time.Duration          // until it is looked at again; 0: it is not
+	armed bool                   // it will be
 }
 
-// why says why they cannot be read; "" if they can.
+// why says why it cannot be read; "" if it can.
 func (t *trouble) why() string {
 	if why := t.is.Load(); why != nil {
 		return *why
@@ -25,20 +29,24 @@ func (t *trouble) why() string {
 	return ""
 }
 
-// The profiles are looked at again this long after they could not be read, and
+// It is looked at again this long after it could not be read, and
 // then after twice the time each, up to the last.
 const (
 	againFirst = time.Second
 	againLast  = 30 * time.Second
 )
 
-// lookAgain says that the profiles could not be read, and has it tried until they
-// can: nobody else would tell.
+// lookAgain says that it could not be read, and has it tried until it can: nobody else
+// would tell.
 func (t *trouble) lookAgain(err error) {
 	why := err.Error()
 	if before := t.is.Swap(&why); before == nil || *before != why {
-		slog.Error("the profiles cannot be read; that is tried again until they can", "err", err)
+		slog.Error(t.says, "err", err)
 	}
+	if t.armed {
+		return
+	}
+	t.armed = true
 	if t.again > 0 {
 		t.again = min(2*t.again, againLast)
 	} else {
@@ -46,6 +54,7 @@ func (t *trouble) lookAgain(err error) {
 	}
 	time.AfterFunc(t.again, func() {
 		t.queue.Do(func() {
+			t.armed = false
 			if t.why() != "" {
 				t.try()
 			}
@@ -53,9 +62,9 @@ func (t *trouble) lookAgain(err error) {
 	})
 }
 
-// well is told when the profiles could be read.
+// well is told when it could be read.
 func (t *trouble) well() {
 	if t.again = 0; t.is.Swap(nil) != nil {
-		slog.Info("the profiles can be read now")
+		slog.Info(t.saysAgain)
 	}
 }

@@ -78,10 +78,12 @@ func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
 	r.journal.View(func(f *apply.Fold) {
 		i := slices.IndexFunc(f.Revisions, func(k apply.Known) bool { return k.Begun.Request == request })
 		if ok = i >= 0; ok {
-			answer = r.describe(f, f.Revisions[i], version)
+			answer = r.describe(f.Revisions[i], version)
 		}
 	})
-	return answer, ok
+	list := []control.Revision{answer}
+	r.locate(list)
+	return list[0], ok
 }
 
 // begin makes sure of everything, and begins a revision. hash is the plan's.
@@ -313,13 +315,16 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 	if err != nil {
 		return control.Revision{}, control.Failed("cannot write the revision: %v", err)
 	}
-	if err := r.archive.Save(begun.Revision, b); err != nil {
-		return control.Revision{}, control.Failed("nothing was touched: %v", err)
+	if err = r.archive.Save(begun.Revision, b); err == nil {
+		err = r.journal.Record(apply.TypeBegun, begun)
 	}
-	if err := r.journal.Record(apply.TypeBegun, begun); err != nil {
-		return control.Revision{}, control.Failed("nothing was touched: %v", err)
+	if err != nil {
+		problem := control.Failed("nothing was touched: %v", err)
+		problem.Retryable = temporary(err)
+		return control.Revision{}, problem
 	}
 	slog.Info("a revision begins", "revision", begun.Revision, "uid", begun.UID, "by", begun.By, "changes", len(changes))
+	r.archive.Keep(r.newest())
 	c := r.carry(doc, begun, apply.New(waves, begun.Rolling))
 	go c.run(apply.Event{Kind: apply.Go})
 	answer, ok := r.asked(begun.Request)

@@ -161,8 +161,10 @@ type Archive interface {
 	Save(number int, data []byte) error
 	Load(number int) ([]byte, error)
 	Room() error // why nothing can be written
-	// Path is where what is kept of a revision lies; "": it is kept no longer.
-	Path(number, last int) string
+	// Keep removes what is kept of all revisions but those that it names.
+	Keep(those map[int]bool)
+	// Path is where what is kept of a revision lies.
+	Path(number int) string
 
 	// SavePlan keeps what there is of a plan that waits for approval, LoadPlans reads
 	// all, or those of some hashes, and RemovePlan forgets one, which need not be there.
@@ -183,7 +185,7 @@ type Document struct {
 	Revision int        `json:"revision"`
 	Plan     string     `json:"plan"` // as it was approved; "": a rollback
 	Scope    plan.Scope `json:"scope"`
-	// Quiet: it changes what services are started with from now on, and no process.
+	// Quiet: as in its record.
 	Quiet    bool                    `json:"quiet,omitempty"`
 	Salt     string                  `json:"salt"`
 	Declared map[string]plan.Profile `json:"declared"` // all of its scope, whether changed or not

@@ -87,7 +87,7 @@ func (r *Revisions) applied() (d decided, err error) {
 	var known []apply.RecordedBegun
 	r.journal.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
-			if k.State.Outcome == apply.Applied {
+			if k.State.Outcome == apply.Applied && !k.Begun.Single { // those are changes by hand
 				known = append(known, k.Begun)
 			}
 		}

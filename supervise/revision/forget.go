@@ -107,9 +107,10 @@ func (r *Revisions) ForgetGone(there func(name string) bool) {
 func (r *Revisions) forgetOf(names func(*apply.Fold, *apply.Known) []string, keys []string) (had []int, err error) {
 	of := map[int][]string{}
 	r.journal.View(func(f *apply.Fold) {
+		newest := f.Newest(kept)
 		for i := range f.Revisions {
 			k := &f.Revisions[i]
-			if found := names(f, k); len(found) > 0 && k.Begun.Revision > f.Last()-kept {
+			if found := names(f, k); len(found) > 0 && newest[k.Begun.Revision] {
 				of[k.Begun.Revision] = found
 			}
 		}

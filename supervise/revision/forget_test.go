@@ -33,7 +33,8 @@ func TestForgetOfASecret(t *testing.T) {
 	}
 	set("first-value")
 	set("second-value")
-	back, err := r.Rollback(control.RollbackRequest{Request: "r1"}, 0)
+	to := 1
+	back, err := r.Rollback(control.RollbackRequest{Request: "r1", Revision: &to}, 0)
 	end := finish(t, r, back, err)
 	if len(end.Steps) != 1 || !slices.Equal(end.Steps[0].Secrets, []string{"KEY"}) || v.snapshot()["zed"].Secrets["KEY"] != "first-value" {
 		t.Fatalf("%+v", end)

@@ -115,37 +115,43 @@ type Files struct{ Home *durable.Dir }
 const (
 	archiveDir = journal.Home + "/revisions"
 	// kept is how many revisions can be rolled back, or compared with what there
-	// is. The records of older ones stay.
+	// is, and how many single ones besides. The records of older ones stay.
 	kept       = 200
 	maxArchive = 256 << 20
 )
 
 func archived(number int) string { return archiveDir + "/" + strconv.Itoa(number) + ".json" }
 
-// Save writes the file of a revision, durably, and lets go of one that is too
-// old. It holds secrets, as each profile's own files do.
+// Save writes the file of a revision, durably. It holds secrets, as each profile's own
+// files do.
 func (f Files) Save(number int, data []byte) error {
 	for _, dir := range []string{journal.Home, archiveDir} {
 		if err := f.Home.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
-	if err := f.Home.WriteFile(archived(number), data, durable.Write{Mode: 0o600, Max: maxArchive, Names: true}); err != nil {
-		return err
-	}
-	if old := number - kept; old > 0 {
-		_ = f.Home.RemoveAll(archived(old)) // it only takes room
-	}
-	return nil
+	return f.Home.WriteFile(archived(number), data, durable.Write{Mode: 0o600, Max: maxArchive, Names: true})
 }
 
-// Path is Archive's.
-func (f Files) Path(number, last int) string {
-	if number <= last-kept {
-		return ""
+// Keep is Archive's. A file that stays only takes room until the next revision.
+func (f Files) Keep(those map[int]bool) {
+	entries, err := f.Home.ReadDir(archiveDir, mostArchived)
+	if err != nil {
+		return
 	}
-	return f.Home.Path(archived(number))
+	for _, e := range entries {
+		digits, is := strings.CutSuffix(e.Name, ".json")
+		if number, err := strconv.Atoi(digits); is && err == nil && !those[number] {
+			_ = f.Home.RemoveAll(archived(number))
+		}
+	}
 }
+
+// mostArchived is how many files of revisions are looked at.
+const mostArchived = 4096
+
+// Path is Archive's.
+func (f Files) Path(number int) string { return f.Home.Path(archived(number)) }
 
 // roomFor is what Room asks for, in bytes: about what a step writes.
 const roomFor = 64 << 10

@@ -50,6 +50,19 @@ func (r *Revisions) survey(scope plan.Scope, salt string, configures bool) (s su
 	return s, nil
 }
 
+// surveyOf looks at one profile, which may be gone.
+func (r *Revisions) surveyOf(name, salt string) (s survey, err error) {
+	s = survey{found: map[string]Found{}, present: map[string]plan.Present{}}
+	f, err := r.box.Profile(name)
+	if errors.Is(err, ErrGone) {
+		return s, nil
+	}
+	if err == nil {
+		s.found[name], s.present[name] = f, present(f, salt)
+	}
+	return s, err
+}
+
 // present is a profile as a plan compares it.
 func present(f Found, salt string) plan.Present {
 	if plan.IsConfiguration(f.Name) {

@@ -110,10 +110,27 @@ func (r *Revisions) List() []control.Revision {
 	list := []control.Revision{}
 	r.journal.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
-			list = append(list, r.describe(f, k, version))
+			list = append(list, r.describe(k, version))
 		}
 	})
+	r.locate(list)
 	return list
+}
+
+// newest are the revisions whose contents are kept.
+func (r *Revisions) newest() (numbers map[int]bool) {
+	r.journal.View(func(f *apply.Fold) { numbers = f.Newest(kept) })
+	return numbers
+}
+
+// locate says where the contents of revisions lie.
+func (r *Revisions) locate(list []control.Revision) {
+	newest := r.newest()
+	for i := range list {
+		if newest[list[i].Revision] {
+			list[i].StatePath = r.archive.Path(list[i].Revision)
+		}
+	}
 }
 
 // Get is one of them, when it is newer than a version or has ended, or ctx has.
@@ -123,31 +140,32 @@ func (r *Revisions) Get(ctx context.Context, number int, after uint64) (control.
 		var found *control.Revision
 		r.journal.View(func(f *apply.Fold) {
 			if k := f.Find(number); k != nil {
-				d := r.describe(f, *k, version)
+				d := r.describe(*k, version)
 				found = &d
 			}
 		})
 		if found == nil {
 			return control.Revision{}, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no revision %d; rlminit revisions lists them", number))
 		}
-		if found.Over() || version != after {
-			return *found, nil
+		if found.Over() || version != after || ctx.Err() != nil {
+			list := []control.Revision{*found}
+			r.locate(list)
+			return list[0], nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return *found, nil
 		}
 	}
 }
 
 // describe is a revision as it is shown.
-func (r *Revisions) describe(f *apply.Fold, k apply.Known, version uint64) control.Revision {
+func (r *Revisions) describe(k apply.Known, version uint64) control.Revision {
 	at, _ := time.Parse(time.RFC3339Nano, k.At)
 	v := control.Revision{
 		Revision: k.Begun.Revision, State: stateOf(k.State), At: at, UID: k.Begun.UID, By: k.Begun.By, Source: k.Begun.Source,
 		Hash: k.Begun.Hash, Rollback: k.Begun.Rollback, Cause: string(k.State.Turned), Reason: k.State.Reason,
-		ExitCode: exitOf(k.State), StatePath: r.archive.Path(k.Begun.Revision, f.Last()), Version: version, Left: k.Begun.Left, Steps: []control.RevisionStep{},
+		ExitCode: exitOf(k.State), Single: k.Begun.Single, Version: version, Left: k.Begun.Left, Steps: []control.RevisionStep{},
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, k.Ended); err == nil {
 		v.Ended = &ended

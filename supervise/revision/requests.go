@@ -2,6 +2,7 @@ package revision
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"strconv"
 
@@ -14,9 +15,36 @@ func from[Body, Value any](answer func(Body, uint32) (Value, error), r *http.Req
 	return api.WithBody(func(r *http.Request, body Body) (any, error) { return answer(body, api.Actor(r)) })(r)
 }
 
+// Profiles is what the answer about one profile needs.
+type Profiles interface {
+	Get(name string) (control.Profile, error)
+	// Up waits for a profile's gateway, if that is to run.
+	Up(ctx context.Context, name string, wait *control.Wait) error
+}
+
+// setOne gives one profile other values, and answers with the profile.
+func setOne(r *http.Request, all *Revisions, profiles Profiles, body control.SetProfile) (answer control.ProfileSet, err error) {
+	name := r.PathValue("name")
+	if single := []string{name}; len(body.Environment)+len(body.Secrets) > 0 || body.Restart {
+		ask := control.SetProfiles{Names: single, Environment: body.Environment, Secrets: body.Secrets, OnlyPresent: body.OnlyPresent, Restart: body.Restart}
+		done, err := Values{all}.Set(r.Context(), ask, api.By(r))
+		if err != nil {
+			return answer, err
+		}
+		answer.Revision, name = done.Revision, done.Profiles[0]
+		if done.Operation != 0 && body.Wait != nil {
+			if err := profiles.Up(r.Context(), name, body.Wait); err != nil {
+				return answer, err
+			}
+		}
+	}
+	answer.Profile, err = profiles.Get(name)
+	return answer, err
+}
+
 // Add adds the requests about plans and revisions. revisions is nil as long as
 // the volume is not ours, and then absent says why.
-func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
+func Add(server *api.Server, revisions func() *Revisions, profiles Profiles, absent func() error) {
 	with := func(h func(*Revisions, *http.Request) (any, error)) api.Handler {
 		return func(r *http.Request) (any, error) {
 			if all := revisions(); all != nil {
@@ -40,6 +68,9 @@ func Add(server *api.Server, revisions func() *Revisions, absent func() error) {
 			answer, err := Values{all}.Set(r.Context(), body, api.By(r))
 			return api.Answer{Value: answer, Operation: answer.Operation}, err
 		})(r)
+	}))
+	server.Handle("PATCH /v1/profiles/{name}", api.MayCommand, with(func(all *Revisions, r *http.Request) (any, error) {
+		return api.WithBody(func(r *http.Request, body control.SetProfile) (any, error) { return setOne(r, all, profiles, body) })(r)
 	}))
 	server.Handle("POST /v1/rollback", api.MayApply, with(func(all *Revisions, r *http.Request) (any, error) {
 		return from(func(ask control.RollbackRequest, actor uint32) (control.Revision, error) {

@@ -311,7 +311,12 @@ func (l *life) Load(number int) ([]byte, error) {
 	return data, nil
 }
 
-func (l *life) Path(number, _ int) string { return archived(number) }
+func (l *life) Path(number int) string { return archived(number) }
+
+func (l *life) Keep(those map[int]bool) {
+	defer l.enter()()
+	maps.DeleteFunc(l.files, func(number int, _ []byte) bool { return !those[number] })
+}
 
 func (l *life) SavePlan(hash string, data []byte) error {
 	defer l.enter()()

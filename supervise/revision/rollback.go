@@ -52,6 +52,8 @@ type reversal struct {
 	r     *Revisions
 	actor uint32
 	to    int
+	// single: all that it undoes is single
+	single bool
 
 	keepSecrets bool // secrets stay as they are
 	was         undoing
@@ -68,7 +70,7 @@ type reversal struct {
 // reverse looks at what revisions have changed, and at what there is. asked is the
 // revision to go back to; nil: the last one is undone.
 func (r *Revisions) reverse(asked *int, actor uint32) (*reversal, error) {
-	to, undone, err := r.between(asked)
+	to, undone, single, err := r.between(asked)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +82,10 @@ func (r *Revisions) reverse(asked *int, actor uint32) (*reversal, error) {
 		return nil, err
 	}
 	v := &reversal{
-		r: r, actor: actor, to: to, was: was, scope: plan.Profiles, taken: r.box.Taken,
+		r: r, actor: actor, to: to, single: single, was: was, scope: plan.Profiles, taken: r.box.Taken,
 		doc: &Document{Salt: rand.Text(), Declared: map[string]plan.Profile{}},
 	}
+	v.left = was.left
 	configures := slices.ContainsFunc(was.order, plan.IsConfiguration)
 	if !slices.ContainsFunc(was.order, func(name string) bool { return !plan.IsConfiguration(name) }) {
 		v.scope = plan.Configuration
@@ -189,7 +192,7 @@ func (v *reversal) begin(ask control.RollbackRequest) (answer control.Revision, 
 		return answer, nil
 	}
 	return v.r.start(v.doc, apply.RecordedBegun{
-		UID: v.actor, By: ask.By, Source: v.source(), Request: ask.Request, Rollback: &v.to, Left: v.left,
+		UID: v.actor, By: ask.By, Source: v.source(), Request: ask.Request, Rollback: &v.to, Left: v.left, Single: v.single,
 	}, v.changes, ask.Gating)
 }
 
@@ -246,6 +249,12 @@ func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
 		if len(known) == len(contents) {
 			return nil
 		}
+		if names, faded := r.faded(number); faded {
+			for _, name := range names {
+				known[name] = true
+			}
+			continue
+		}
 		doc, err := r.load(number)
 		if err != nil {
 			return control.Failed("cannot tell how it was after revision %d: %v", to, err)
@@ -272,31 +281,41 @@ func stated(c, other *Content) *Content {
 	return &Content{Text: c.Text, State: other.State, Secrets: c.Secrets, Forgotten: c.Forgotten}
 }
 
-// between is the revision to go back to, and those after it, the newest first.
-func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
+// between is the revision to go back to, and those after it, the newest first. single: all
+// of these are.
+func (r *Revisions) between(asked *int) (to int, undone []int, single bool, err error) {
+	single = true
 	r.journal.View(func(f *apply.Fold) {
 		var applied []int
-		var last apply.Known
+		var last, newest int // of those that are not single
 		for _, k := range f.Revisions {
-			last = k
-			if k.State.Outcome == apply.Applied || k.State.Outcome == apply.Partly {
-				applied = append(applied, k.Begun.Revision)
+			number := k.Begun.Revision
+			in := k.State.Outcome == apply.Applied || k.State.Outcome == apply.Partly
+			if in {
+				applied = append(applied, number)
+			}
+			if !k.Begun.Single {
+				if last = number; in {
+					newest = number
+				}
 			}
 		}
-		if len(applied) == 0 {
+		switch {
+		case len(applied) == 0:
 			err = control.Conflict("nothing was applied yet, so there is nothing to roll back")
 			return
-		}
-		if newest := applied[len(applied)-1]; asked == nil && last.Begun.Revision != newest {
+		case asked == nil && newest == 0:
+			err = control.Conflict("nothing but values of single profiles was changed; write the revision to go back to: %s; rlminit revisions lists them", numbered(applied))
+			return
+		case asked == nil && last != newest:
 			err = control.NewProblem(control.KindExists, fmt.Sprintf(
 				"nothing was touched: the last revision, %d, was rolled back already; write the revision to go back to: %s; rlminit revisions lists them",
-				last.Begun.Revision, numbered(applied)))
+				last, numbered(applied)))
 			return
-		}
-		if asked == nil {
-			undone = applied[len(applied)-1:]
-			if len(applied) > 1 {
-				to = applied[len(applied)-2]
+		case asked == nil:
+			undone, single = []int{newest}, false
+			if i := slices.Index(applied, newest); i > 0 {
+				to = applied[i-1]
 			}
 			return
 		}
@@ -307,10 +326,11 @@ func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
 		for _, n := range slices.Backward(applied) {
 			if n > to {
 				undone = append(undone, n)
+				single = single && f.Find(n).Begun.Single
 			}
 		}
 	})
-	return to, undone, err
+	return to, undone, single && len(undone) > 0, err
 }
 
 // mostNumbered is how many revisions a line names.
@@ -334,6 +354,21 @@ type undoing struct {
 	order    []string            // their names
 	origins  map[string]origin   // where the directories are that they had
 	made     map[string]bool     // whether they have left a profile there
+	left     []string            // what cannot be undone, for people
+}
+
+// faded tells whether the contents of a single revision are kept no longer, so that no
+// rollback takes it back, and the profile that it was of.
+func (r *Revisions) faded(number int) (names []string, faded bool) {
+	r.journal.View(func(f *apply.Fold) {
+		k := f.Find(number)
+		if faded = k != nil && k.Begun.Single && !f.Newest(kept)[number]; faded {
+			for _, p := range k.Begun.Steps {
+				names = append(names, p.Name)
+			}
+		}
+	})
+	return names, faded
 }
 
 // before is what the revisions have changed, which come newest first.
@@ -341,6 +376,10 @@ func (r *Revisions) before(undone []int) (was undoing, err error) {
 	was = undoing{contents: map[string]*Content{}, made: map[string]bool{}}
 	var docs []*Document
 	for _, number := range undone {
+		if names, faded := r.faded(number); faded {
+			was.left = append(was.left, fmt.Sprintf("%s keeps the values that revision %d gave it: those of before are kept no longer", strings.Join(names, " "), number))
+			continue
+		}
 		doc, err := r.load(number)
 		if err != nil {
 			return was, control.Failed("cannot roll revision %d back: %v", number, err)

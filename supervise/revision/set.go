@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +37,8 @@ type Values struct{ Revisions *Revisions }
 //	                                     at their next start, until Rollback
 //	the same Set again                   no revision; those are restarted that still run
 //	                                     with old values
+//	of one profile by its name, while    it waits for the end of other sets; beside an apply
+//	another revision is under way        or a rollback it is a change by hand, and no revision
 func (v Values) Set(ctx context.Context, ask control.SetProfiles, by control.Actor) (answer control.SetAnswer, err error) {
 	answer = control.SetAnswer{Profiles: []string{}, Changed: []string{}, Outdated: []control.OutdatedProfile{}}
 	if len(ask.Environment)+len(ask.Secrets) == 0 && !ask.Restart {
@@ -46,10 +49,10 @@ func (v Values) Set(ctx context.Context, ask control.SetProfiles, by control.Act
 			return answer, control.BadRequest("the secret %q %s", name, cmp.Or(fault, fmt.Sprintf("is longer than %d bytes", service.MaxSecret)))
 		}
 	}
-	if answer.Profiles, err = v.Revisions.box.Meant(ask.Names, ask.Kind); err != nil {
+	if answer.Profiles, err = v.meant(ask); err != nil {
 		return answer, err
 	}
-	if answer.Revision, answer.Changed, answer.Plan, err = v.begin(ask, answer.Profiles, by); err != nil || ask.DryRun {
+	if answer.Revision, answer.Changed, answer.Plan, err = v.begin(ctx, ask, answer.Profiles, by); err != nil || ask.DryRun {
 		return answer, err
 	}
 	if answer.Revision != 0 {
@@ -73,28 +76,71 @@ func (v Values) Set(ctx context.Context, ask control.SetProfiles, by control.Act
 	return answer, err
 }
 
-// begin begins the revision, if anything is to be changed; 0: nothing is. With a dry run it
-// is the text of a plan, which nobody can apply.
-func (v Values) begin(ask control.SetProfiles, meant []string, by control.Actor) (number int, changed []string, text string, err error) {
+// single tells whether one profile is named, by its full name.
+func single(ask control.SetProfiles) bool {
+	return ask.Kind == "" && len(ask.Names) == 1 && !strings.ContainsAny(ask.Names[0], `*?[\`)
+}
+
+// meant are the profiles that are to have the values. Of one that is named nobody looks at
+// the others.
+func (v Values) meant(ask control.SetProfiles) ([]string, error) {
+	if single(ask) {
+		for _, name := range []string{ask.Names[0], strings.TrimPrefix(ask.Names[0], service.GatewayPrefix)} {
+			if _, err := v.Revisions.box.Profile(name); err == nil && !plan.IsConfiguration(name) {
+				return []string{name}, nil
+			}
+		}
+	}
+	return v.Revisions.box.Meant(ask.Names, ask.Kind)
+}
+
+// begin begins the revision, if anything is to be changed; 0: nothing is, or it was changed
+// by hand. With a dry run it is the text of a plan, which nobody can apply.
+func (v Values) begin(ctx context.Context, ask control.SetProfiles, meant []string, by control.Actor) (number int, changed []string, text string, err error) {
 	r := v.Revisions
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
-	if err := r.idle(); err != nil {
-		return 0, nil, "", err
+	alone := single(ask)
+	if alone {
+		r.outwait(ctx)
 	}
+	busy := r.idle()
+	if busy != nil && !alone {
+		return 0, nil, "", busy
+	}
+	s, err := r.set(ask, meant)
+	switch {
+	case err != nil:
+		return 0, nil, "", err
+	case ask.DryRun:
+		text, err = s.text()
+		return 0, s.changed, text, err
+	case len(s.changes) == 0:
+		return 0, s.changed, "", nil
+	case busy != nil:
+		k := s.doc.Steps[0]
+		return 0, s.changed, "", r.box.Put(ctx, k.Name, *k.After, Put{Quiet: true, Actor: by.UID})
+	}
+	begun, err := r.start(s.doc, apply.RecordedBegun{UID: by.UID, Source: s.source(), Request: rand.Text(), Single: alone, Quiet: true}, s.changes, control.Gating{})
+	return begun.Revision, s.changed, "", err
+}
+
+// set looks at what there is of the profiles that are meant, and decides what is changed.
+func (r *Revisions) set(ask control.SetProfiles, meant []string) (s *setting, err error) {
 	doc := &Document{Scope: plan.Values, Quiet: true, Salt: rand.Text(), Declared: map[string]plan.Profile{}}
-	is, err := r.survey(plan.Profiles, doc.Salt, false)
-	if err != nil {
-		return 0, nil, "", err
+	s = &setting{r: r, ask: ask, doc: doc, changed: []string{}}
+	var decided decided
+	if single(ask) { // which drifts as by any other change by hand
+		s.is, err = r.surveyOf(meant[0], doc.Salt)
+	} else if s.is, err = r.survey(plan.Profiles, doc.Salt, false); err == nil {
+		decided, err = r.applied()
 	}
-	s := &setting{r: r, ask: ask, is: is, doc: doc, changed: []string{}}
-	decided, err := r.applied()
 	if err != nil {
-		return 0, nil, "", err
+		return s, err
 	}
 	for _, name := range meant {
 		if err := s.add(name, decided); err != nil {
-			return 0, nil, "", err
+			return s, err
 		}
 	}
 	if n := len(s.faults); n > 0 {
@@ -102,17 +148,33 @@ func (v Values) begin(ask control.SetProfiles, meant []string, by control.Actor)
 		if n > mostFaults {
 			said += fmt.Sprintf("; and so on of %d more", n-mostFaults)
 		}
-		return 0, nil, "", control.BadRequest("nothing was touched: %s", said)
+		return s, control.BadRequest("nothing was touched: %s", said)
 	}
-	if ask.DryRun {
-		text, err = s.text()
-		return 0, s.changed, text, err
+	return s, nil
+}
+
+// setsPatience is how long a set of one profile waits for other sets.
+const setsPatience = 5 * time.Second
+
+// outwait waits for the end of the set that is under way.
+func (r *Revisions) outwait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, setsPatience)
+	defer cancel()
+	for ctx.Err() == nil {
+		_, changed := r.progress.seen()
+		quiet := false
+		r.journal.View(func(f *apply.Fold) {
+			k := f.Open()
+			quiet = k != nil && k.Begun.Quiet
+		})
+		if !quiet {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
 	}
-	if len(s.changes) == 0 {
-		return 0, s.changed, "", nil
-	}
-	begun, err := r.start(s.doc, apply.RecordedBegun{UID: by.UID, Source: s.source(), Request: rand.Text()}, s.changes, control.Gating{})
-	return begun.Revision, s.changed, "", err
 }
 
 // mostFaults is of how many profiles it is said what is wrong with them.
@@ -231,7 +293,16 @@ func (v Values) await(ctx context.Context, number int) error {
 // and are not up.
 func (v Values) outdated(names []string) (older []control.OutdatedProfile, down []string, err error) {
 	older = []control.OutdatedProfile{}
-	all, err := v.Revisions.box.Profiles()
+	var all []Found
+	if len(names) == 1 {
+		var f Found
+		if f, err = v.Revisions.box.Profile(names[0]); errors.Is(err, ErrGone) {
+			return older, nil, nil
+		}
+		all = []Found{f}
+	} else {
+		all, err = v.Revisions.box.Profiles()
+	}
 	for _, f := range all {
 		if !slices.Contains(names, f.Name) {
 			continue

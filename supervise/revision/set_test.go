@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -252,5 +254,103 @@ func TestSetAfterMany(t *testing.T) {
 	back, err := r.Rollback(control.RollbackRequest{Request: "back"}, 0)
 	if end := finish(t, r, back, err); end.State != control.RevisionApplied || !strings.Contains(string(v.snapshot()["bob"].Text), `V: "3"`) {
 		t.Errorf("%+v %s", end, v.snapshot()["bob"].Text)
+	}
+}
+
+// one is a set of one profile by its name.
+func one(name, value string) control.SetProfiles {
+	return control.SetProfiles{Names: []string{name}, Environment: map[string]*string{"V": &value}}
+}
+
+// A set of one is a revision that is taken back by its number alone, pushes no other out,
+// and of which the newest are kept.
+func TestSetOfOne(t *testing.T) {
+	v := newVolume()
+	r := v.live(0).revisions()
+	set := func(ask control.SetProfiles) control.SetAnswer {
+		t.Helper()
+		done, err := Values{r}.Set(t.Context(), ask, control.Actor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	value := func(name string) string { return values(v.snapshot()[name]) }
+	many, before := set(one("*", "many")), 0
+	for i := range kept + 2 {
+		if before = set(one("alice", fmt.Sprint(i))).Revision; before == 0 {
+			t.Fatal("it is no revision")
+		}
+	}
+	if again := set(one("gateway-alice", fmt.Sprint(kept+1))); again.Revision != 0 || len(again.Changed) != 0 {
+		t.Errorf("the same again: %+v", again)
+	}
+	if _, there := v.files[many.Revision]; !there || len(v.files) != 1+kept {
+		t.Errorf("%d revisions are kept, and the first: %v", len(v.files), there)
+	}
+	if list := r.List(); !list[len(list)-1].Single || list[0].Single || list[1].StatePath != "" || list[len(list)-1].StatePath == "" {
+		t.Errorf("it lists %+v", list[len(list)-1])
+	}
+	to := before - 1
+	back, err := r.Rollback(control.RollbackRequest{Revision: &to, Request: "one"}, 0)
+	if end := finish(t, r, back, err); end.State != control.RevisionApplied || !end.Single || !strings.Contains(value("alice"), fmt.Sprint("V: \"", kept)) {
+		t.Errorf("%+v %s", end, value("alice"))
+	}
+	back, err = r.Rollback(control.RollbackRequest{Request: "plain"}, 0)
+	if end := finish(t, r, back, err); end.State != control.RevisionApplied || end.Single || len(end.Steps) != 4 || !strings.Contains(value("bob"), "V: before") {
+		t.Errorf("a rollback without a number: %+v %s", end, value("bob"))
+	}
+	to = many.Revision
+	back, err = r.Rollback(control.RollbackRequest{Revision: &to, Request: "first"}, 0)
+	end := finish(t, r, back, err)
+	if end.State != control.RevisionApplied || !slices.ContainsFunc(end.Left, func(s string) bool { return strings.HasPrefix(s, "alice keeps the values that revision") }) {
+		t.Errorf("%+v", end)
+	}
+}
+
+// Alone with sets of one, a rollback without a number has nothing to take back.
+func TestRollbackPassesOverSetsOfOne(t *testing.T) {
+	v := newVolume()
+	r := v.live(0).revisions()
+	if _, err := (Values{r}).Set(t.Context(), one("alice", "x"), control.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	now := v.snapshot()
+	if _, err := r.Rollback(control.RollbackRequest{Request: "a"}, 0); err == nil || !strings.Contains(err.Error(), "write the revision to go back to: 1, and 0 for before the first") || !equal(v.snapshot(), now) {
+		t.Errorf("%v", err)
+	}
+	zero := 0
+	back, err := r.Rollback(control.RollbackRequest{Revision: &zero, Request: "b"}, 0)
+	if end := finish(t, r, back, err); end.State != control.RevisionApplied || !strings.Contains(values(v.snapshot()["alice"]), "V: before") {
+		t.Errorf("%+v %v", end, v.snapshot())
+	}
+}
+
+// Many at once: each of them is carried out, one after the other.
+func TestSetsOfOneAtOnce(t *testing.T) {
+	v := newVolume()
+	r := v.live(0).revisions()
+	var all sync.WaitGroup
+	var revisions atomic.Int64
+	for i := range 40 {
+		all.Go(func() {
+			name := []string{"alice", "bob"}[i%2]
+			ask := control.SetProfiles{Names: []string{name}, Environment: map[string]*string{fmt.Sprint("V", i): new("x")}}
+			done, err := Values{r}.Set(t.Context(), ask, control.Actor{})
+			if err != nil {
+				t.Error(err)
+			} else if done.Revision != 0 {
+				revisions.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	for i := range 40 {
+		if text := values(v.snapshot()[[]string{"alice", "bob"}[i%2]]); !strings.Contains(text, fmt.Sprint("V", i, ": x")) {
+			t.Errorf("%d is lost: %s", i, text)
+		}
+	}
+	if revisions.Load() != 40 || len(r.List()) != 40 {
+		t.Errorf("%d are revisions", revisions.Load())
 	}
 }

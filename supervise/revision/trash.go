@@ -158,7 +158,7 @@ func (r *Revisions) Needs(profile string, revision int) (needs bool) {
 	}
 	r.journal.View(func(f *apply.Fold) {
 		k := f.Find(revision)
-		if k == nil || revision <= f.Last()-kept {
+		if k == nil || !f.Newest(kept)[revision] {
 			return // it can be rolled back no longer
 		}
 		for i, p := range k.Begun.Steps {

@@ -121,7 +121,7 @@ func (s *Backend) Server() *api.Server {
 	if s.Jobs.runner != nil {
 		s.Jobs.runner.Add(server)
 	}
-	revision.Add(server, s.Volume.Revisions, s.unrevised)
+	revision.Add(server, s.Volume.Revisions, s.Registry.Profiles, s.unrevised)
 	s.addDescriptions(server)
 	return server
 }

@@ -2,7 +2,7 @@ package serve
 
 import (
 	"context"
-	"regexp"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -13,8 +13,12 @@ import (
 	"rlminit/wire"
 )
 
-// fence is what a fence may be.
-var fence = regexp.MustCompile(`^[0-9A-Za-z._-]{1,64}$`)
+// isFence tells whether a text can be a fence: 1 to 64 letters, digits, dots, dashes and
+// underscores.
+func isFence(s string) bool {
+	const signs = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz._-"
+	return len(s) > 0 && len(s) <= 64 && strings.Trim(s, signs) == ""
+}
 
 // leaseFor is what a command on one service is to run it under, or why it may not be given.
 // Who starts all names none, and starts nothing that needs one.
@@ -35,7 +39,7 @@ func leaseFor(units []*View, verb, of string, d *control.Deadline) (lease machin
 		return lease, nil
 	case !u.policy().Deadline:
 		return lease, control.BadRequest("cannot start %s with a deadline: its definition does not have `deadline: required`", u.Title)
-	case !fence.MatchString(d.Fence):
+	case !isFence(d.Fence):
 		return lease, control.BadRequest("cannot start %s: its fence has 1 to 64 letters, digits, dots, dashes and underscores", u.Title)
 	case d.AtNS <= now:
 		return lease, control.Conflict("cannot start %s: its deadline has passed %s ago", u.Title, time.Duration(now-d.AtNS).Round(time.Millisecond))

@@ -60,7 +60,8 @@ func (s *Backend) Find(name string) (string, error) {
 }
 
 // Await is the outcome of what was just defined: at once without wait, else when
-// it is known, and files show it.
+// it is known, and files show it. A service that stop --runtime has stopped stays so, and
+// nobody waits for it.
 func (s *Backend) Await(ctx context.Context, name string, changed bool, wait *control.Wait) control.Outcome {
 	u := s.named(name)
 	if u == nil {
@@ -74,7 +75,7 @@ func (s *Backend) Await(ctx context.Context, name string, changed bool, wait *co
 	if u.policy().Ready == machine.ReadyAtOnce && !u.policy().Oneshot {
 		gate.Steady = standing
 	}
-	if u.Desired == service.Running && u.Definition.Schedule == nil {
+	if u.Desired == service.Running && u.Wanted && u.Definition.Schedule == nil {
 		outcome = s.Outcome(ctx, u, gate, wait)
 		outcome.Changed = changed
 	}

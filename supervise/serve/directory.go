@@ -69,7 +69,7 @@ func (d *Directory) unrevised() error {
 	if _, err := d.Registry.Profiles.Store(); err != nil {
 		return err
 	}
-	return control.Conflict("plans cannot be applied: the volume has no journal; the log of rlminit says why")
+	return control.Conflict("plans and values cannot be applied: the volume has no journal; the log of rlminit says why")
 }
 
 // unknown is the problem of a name that nobody has, with why there may be no such

@@ -238,6 +238,14 @@ func (h *JobHost) Isolation(of jobs.Owner) (isolation service.Isolation, err err
 	return u.Definition.Isolation, nil
 }
 
+// StateFile is jobs.Host's.
+func (h *JobHost) StateFile() string {
+	if g := h.Settings.Current().Gateway; g != nil {
+		return g.StateFile
+	}
+	return ""
+}
+
 func (h *JobHost) Redact(of jobs.Owner) []string {
 	if u, err := h.unit(of); err == nil && u != nil {
 		return u.Definition.Log.Redact

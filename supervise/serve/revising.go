@@ -178,15 +178,7 @@ func (s *Revised) ports(c *config.Config, kinds map[string]string) error {
 	if more > 0 {
 		who = fmt.Sprintf("profile %s and %d more find", first, more)
 	}
-	return control.NewProblem(control.KindUnhealthy, fmt.Sprintf("%s no port: all of %d-%d are taken then, and those of profiles that the plan deletes are free only after it; widen %s", who, in.First, in.Last, portsKey(kinds[first])))
-}
-
-// portsKey is the key of the configuration with the ports of a kind.
-func portsKey(kind string) string {
-	if kind == "" || config.KindCalled(kind) == config.DefaultKind {
-		return "gateway.ports"
-	}
-	return "gateways." + kind + ".ports"
+	return control.NewProblem(control.KindUnhealthy, fmt.Sprintf("%s no port: all of %d-%d are taken then, and those of profiles that the plan deletes are free only after it; widen %s", who, in.First, in.Last, profiles.PortsKey(kinds[first])))
 }
 
 // taken says that a service of a configuration has a profile's name.

@@ -35,7 +35,7 @@ func (s *Backend) Ready(names []string, well bool) (health control.Health, err e
 		named = append(named, u)
 	}
 	if len(names) == 0 {
-		for _, why := range []string{s.without(), s.Registry.Trouble()} {
+		for _, why := range []string{s.without(), s.Registry.Trouble(), s.Registry.Away()} {
 			if why != "" {
 				health.Missing = why
 				health.Reasons = append(health.Reasons, why)

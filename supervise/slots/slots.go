@@ -42,6 +42,25 @@ func (s Dir) File(name string, file ...string) string {
 	return filepath.Join(append([]string{s.Path, name}, file...)...)
 }
 
+// ErrNoSlot is why a service is not started that needs its slot: the service directory is not
+// there now, or cannot be read.
+var ErrNoSlot = errors.New("its directory in the service directory is not there now")
+
+// Place tells the directory from others that come to be at its path, and whether it can be
+// read.
+func (s Dir) Place() (string, error) {
+	fd, err := unix.Open(s.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the service directory %s: %w", s.Path, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", fmt.Errorf("cannot read the service directory %s: %w", s.Path, err)
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino), nil
+}
+
 // Stamp tells one definition in a slot from another, and from one that was written over:
 // the file's inode, its size and when it was changed. Moving the slot, or the file, away
 // and back changes none of that. "" is no definition.

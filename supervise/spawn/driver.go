@@ -19,6 +19,7 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/oom"
 	"rlminit/supervise/process"
+	"rlminit/supervise/slots"
 	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
@@ -212,7 +213,7 @@ var ErrUnknown = errors.New("there is no memory to keep for a successor that it 
 // anything being put right: the kernel has no room, or a process of ours has ended.
 func passing(err error) bool {
 	_, taken := errors.AsType[*process.PortTaken](err)
-	for _, passes := range []error{handover.ErrNoTag, ErrUnknown, errNotGiven, rights.ErrEnded} {
+	for _, passes := range []error{handover.ErrNoTag, ErrUnknown, errNotGiven, rights.ErrEnded, slots.ErrNoSlot} {
 		taken = taken || errors.Is(err, passes)
 	}
 	return taken || durable.Temporary(err)

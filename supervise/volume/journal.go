@@ -136,12 +136,13 @@ func (j *Journal) Note(e control.Event) {
 	}
 	open.Note(journal.Entry{Told: told, Type: journal.TypeTransition, Body: struct {
 		Service string  `json:"service"`
+		Profile string  `json:"profile,omitempty"`
 		From    string  `json:"from"`
 		To      string  `json:"to"`
 		Cause   string  `json:"cause"`
 		Actor   *uint32 `json:"actor"`
 		PID     *int    `json:"pid"`
-	}{e.Service, e.From, e.To, e.Cause, e.Actor, e.PID}})
+	}{e.Service, e.Profile, e.From, e.To, e.Cause, e.Actor, e.PID}})
 }
 
 // JobRecords is the journal as jobs record themselves in it; nil: there is none.

@@ -13,6 +13,7 @@ import (
 
 	"rlminit/rights"
 	"rlminit/service"
+	"rlminit/supervise/slots"
 )
 
 // credentialsDirectory is the name of a service's secrets in its slot.
@@ -41,6 +42,9 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, by func(
 		return nil
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
+		if _, gone := os.Lstat(filepath.Dir(dir)); gone != nil {
+			err = slots.ErrNoSlot
+		}
 		return fmt.Errorf("cannot make a place for the secrets: %w", err)
 	}
 	for _, secret := range slices.Sorted(maps.Keys(all)) {

@@ -197,3 +197,37 @@ func ForwardIsReloaded(t *testing.T, start New) {
 		t.Errorf("it is told of a destination that nobody has any more: %s", out)
 	}
 }
+
+// LinesHaveOneNumber: files are rotated away faster than cursors are written, the receiver
+// is away at times, and the supervisor is killed again and again. A line that is sent again
+// has the number that it had.
+func LinesHaveOneNumber(t *testing.T, start New) {
+	talk := bash(`i=0; while :; do i=$((i+1)); echo "line $i of the talker, which has much to say"; [ $((i % 20)) != 0 ] || sleep 0.005; done`)
+	b := start(t, box.Spec{Config: "dirs: [{path: sink, mode: \"0755\"}]\n" + Services(
+		`sink: {command: [nasty, receive, "tcp:127.0.0.1:7615", "${RLMINIT_HOME}/sink/received"]}`,
+		`talker: {`+talk+`, log: {max_size: 20KB, max_files: 2, forward: {to: "tcp:127.0.0.1:7615"}}}`)})
+	file := b.Home() + "/sink/received"
+	b.Await("talker", "running")
+	for i := range 5 {
+		n := len(receivedBy(b, file, "talker"))
+		box.Eventually(b, long, "more lines", func() (bool, any) {
+			now := len(receivedBy(b, file, "talker"))
+			return now > n+500, now
+		})
+		if i%2 == 1 {
+			b.Must("stop", "sink")
+		}
+		old := b.Supervisor()
+		kill(b, "KILL", old.PID)
+		replaced(b, old.PID)
+		b.Must("start", "sink")
+	}
+	b.Must("stop", "talker")
+	numbers := map[string]uint64{}
+	for _, line := range receivedBy(b, file, "talker") {
+		if was, is := numbers[line.Message]; is && was != line.Seq && line.Stream == "out" {
+			t.Fatalf("%q has the numbers %d and %d", line.Message, was, line.Seq)
+		}
+		numbers[line.Message] = line.Seq
+	}
+}

@@ -153,7 +153,7 @@ func OwnedProfilesMove(t *testing.T, start New) {
 	owned(b, "dora", first)
 
 	b.Must("profile", "delete", "dora")
-	if whose := b.Shell(box.Root, `stat -c %u `+b.Home()+`/trash/dora-*`); whose != "1000\n" {
+	if whose := b.Shell(box.Root, `stat -c %u `+b.Home()+`/trash/dora-*`); whose != "40000\n" {
 		t.Errorf("in the trash it is %q's", whose)
 	}
 	b.Must("profile", "restore", "dora")

@@ -219,8 +219,8 @@ func RollbackIsRolledBack(t *testing.T, start New) {
 
 	deletes()
 	b.Shell(box.Service, "rm -r "+b.Home()+"/trash/*")
-	b.Fails(17, "the directory of zed, which revision 7 deleted, is no longer in the trash as zed-revision-7", "rollback", "--steady", "0")
-	if _, there := b.Status()["gateway-zed"]; there || len(revisions(b)) != 7 {
+	b.Fails(17, "the directory of zed, which revision 8 deleted, is no longer in the trash as zed-revision-8", "rollback", "--steady", "0")
+	if _, there := b.Status()["gateway-zed"]; there || len(revisions(b)) != 8 {
 		t.Error("something was touched")
 	}
 }

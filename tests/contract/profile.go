@@ -587,7 +587,13 @@ func PortIsTaken(t *testing.T, start New) {
 		`web: {`+bash(`exec sleep infinity`)+`, sockets: [{listen: "tcp:127.0.0.1:9400"}]}`,
 	)})
 	squat := b.Await("squat", "running")
+	if r := b.Run("profile", "create", "zed", "--port", "9300"); r.Code == 0 || !strings.Contains(r.Err, "cannot create zed: its port 9300 is taken") {
+		t.Errorf("a port on which somebody listens: %s", r)
+	}
 	b.Must("profile", "create", "alice", "--stopped", "--port", "9300")
+	if r := b.Run("file", "write", "--profile", "alice", "./gateway_state.json"); r.Code != 2 || !strings.Contains(r.Err, "is rlminit's own") {
+		t.Errorf("the state file: %s", r)
+	}
 	b.Must("start", "alice", "--no-wait")
 	want := fmt.Sprintf(`its port 9300 is taken: "gateway --profile squat --port 9300" (uid 1000, pid %d) listens on `, *squat.PID)
 	b.AwaitThat("gateway-alice", "says who has its port", func(s control.Service) bool {

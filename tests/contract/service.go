@@ -150,6 +150,11 @@ func StartStopRestart(t *testing.T, start New) {
 	if s := b.Status()["gateway-alice"]; s.State != "stopped" || s.Desired != "running" {
 		t.Errorf("after stop --runtime: %s", box.Describe(s))
 	}
+	b.Must("profile", "create", "alice", "--exist-ok", "--env", "COLOUR=red", "--restart")
+	b.Must("profile", "set", "alice", "COLOUR=blue", "--restart")
+	if s := b.Status()["gateway-alice"]; s.State != "stopped" || s.Desired != "running" {
+		t.Errorf("after a change of a profile that was stopped for now: %s", box.Describe(s))
+	}
 	b.Must("start", "--all")
 	b.Must("stop", "--all")
 	b.Fails(4, "did you mean", "start", "alcie")

@@ -23,7 +23,7 @@ var byEngine = []string{
 	"SupervisorKilled", "SupervisorFrozen", "RunIsFull", "StopWithinBudget", "StopWithFrozenSupervisor", "StopLeavesNothing", "ShutdownKeepsIntent",
 	"OpenConfiguration",
 	"WallsHold", "JobsAreIsolated", "SecretsAreNotShown", "SupervisorCannotBeTraced", "SupervisorIsOutOfReach",
-	"ProfilesHaveUsers", "OwnedProfilesMove", "HostileProfile", "OperatorsChownIsPutRight", "PoisonedByRoot", "NotificationIsForged", "VolumeIsSpoilt",
+	"ProfilesHaveUsers", "OwnedProfilesMove", "OwnedTrash", "HostileProfile", "OperatorsChownIsPutRight", "PoisonedByRoot", "NotificationIsForged", "VolumeIsSpoilt",
 }
 
 func TestContract(t *testing.T) {

@@ -91,3 +91,51 @@ func volumeTwice(t *testing.T) (home string) {
 	t.Cleanup(func() { _ = unix.Unmount(spare, unix.MNT_DETACH) })
 	return home
 }
+
+// TestSlotsGoAway: a service directory that is hidden by another file system, with the whole
+// runtime directory or alone, says nothing about services, whatever is there in its place:
+// what runs goes on, that is said once, and what was asked for meanwhile is done when it is
+// back.
+func TestSlotsGoAway(t *testing.T) {
+	if !Privileged() {
+		t.Skip("needs root: it mounts")
+	}
+	const dir = "/run/rlminit/services"
+	for name, ways := range map[string][2]string{
+		"hidden":      {"mount -t tmpfs -o mode=755 none " + dir, "umount -l " + dir},
+		"another's":   {"mount -t tmpfs -o mode=755,uid=49999,gid=49999 none " + dir + "; mkdir " + dir + "/foreign; cp " + contract.StrangerFile + " " + dir + "/foreign/service.yaml", "umount -l " + dir},
+		"all is gone": {"mount -t tmpfs -o mode=755 none /run", "umount -l /run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			contract.SlotsGoAway(t, Start, ways[0], ways[1], name != "all is gone")
+		})
+	}
+}
+
+// TestConfigurationElsewhere: where a flag of init names the configuration, or the home
+// directory, every verb goes by what it names, and not by what lies at the usual path.
+func TestConfigurationElsewhere(t *testing.T) {
+	t.Parallel()
+	b := Start(t, box.Spec{Config: contract.Config(), Under: []string{"bash", "-c", `
+		umask 022; cat "$RLMINIT_CONFIG" - >/tmp/other.yaml <<<'services: {web: {command: [sleep, infinity]}}'
+		mkdir /tmp/elsewhere; chown 1000:1000 /tmp/elsewhere 2>/dev/null
+		exec "$1" init --config /tmp/other.yaml --home /tmp/elsewhere`, "bash"}})
+	b.Must("profile", "create", "alice")
+	b.Await("web", "running")
+	for _, verb := range [][]string{{"journal", "verify"}, {"journal", "export"}, {"check"}, {"exec", "--", "true"}, {"doctor"}} {
+		r := b.As(box.Root, append([]string{"rlminit"}, verb...)...)
+		if r.Code != 0 && verb[0] != "doctor" || strings.Contains(r.Out+r.Err, b.Home()) {
+			t.Errorf("%q: %s", verb, r)
+		}
+	}
+	if out := b.As(box.Root, "rlminit", "journal", "export", "--type", "profile_created").Out; strings.Count(out, "alice") == 0 {
+		t.Errorf("the journal has no alice: %q", out)
+	}
+	if out := b.As(box.Root, "rlminit", "check").Out; !strings.Contains(out, "/tmp/other.yaml") {
+		t.Errorf("check has looked at %q", out)
+	}
+	if r := b.As(box.Root, "env", "RLMINIT_CONFIG=/tmp/none.yaml", "rlminit", "check"); r.Code == 0 || !strings.Contains(r.Out+r.Err, "/tmp/none.yaml") {
+		t.Errorf("a variable of the caller's own: %s", r)
+	}
+}

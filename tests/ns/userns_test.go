@@ -42,3 +42,17 @@ func TestSmallUserNamespace(t *testing.T) {
 		}
 	}
 }
+
+// In one that has no ids but root's no service can run: that is said, and it ends.
+func TestUserNamespaceOfRootAlone(t *testing.T) {
+	if !Privileged() {
+		t.Skip("needs root: it maps a range of ids")
+	}
+	t.Parallel()
+	b := startIn(t, box.Spec{Config: contract.Config()}, programs, 1)
+	code, err := b.Ended(answerTimeout)
+	const want = "uid 1000 is not among those that the container's user namespace has; it has none but root's"
+	if printed := b.Printed(); code == 0 || err != nil || !strings.Contains(printed, want) {
+		t.Errorf("it ended with %d, %v: %s", code, err, printed)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -282,6 +283,27 @@ func TestBinaryLinksNothingOfThoseBesideIt(t *testing.T) {
 				if strings.HasPrefix(d, theirs) {
 					t.Errorf("rlminit links %s, which is for programs beside it", d)
 				}
+			}
+		}
+	}
+}
+
+// What runs in CI is named by its commit: a tag can be moved to other code.
+func TestActionsAreNamedByCommit(t *testing.T) {
+	files, err := filepath.Glob("../../.github/workflows/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no workflows", err)
+	}
+	uses := regexp.MustCompile(`(?m)^\s*-?\s*uses: *(\S+)`)
+	commit := regexp.MustCompile(`@[0-9a-f]{40}$`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
+			if !commit.MatchString(m[1]) {
+				t.Errorf("%s: %s", file, m[1])
 			}
 		}
 	}

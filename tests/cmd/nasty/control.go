@@ -43,7 +43,7 @@ func flood(path string, megabytes int) error {
 }
 
 // requests makes each request of a control socket, on a connection of its own, and prints
-// its status and whether the answer has the word.
+// its status and whether the answer has the word; of the word = the body alone.
 func requests(path, word string, all []string) error {
 	for _, request := range all {
 		words := append(strings.SplitN(request, " ", 3), "") // method, path and perhaps a body
@@ -64,6 +64,11 @@ func requests(path, word string, all []string) error {
 		line := strings.Fields(string(answer))
 		if err != nil || len(line) < 2 {
 			return fmt.Errorf("%s is answered %q: %w", request, answer, err)
+		}
+		if word == "=" {
+			_, body, _ := strings.Cut(string(answer), "\r\n\r\n")
+			fmt.Println(body)
+			continue
 		}
 		shows := map[bool]string{true: "shows it", false: "-"}[strings.Contains(string(answer), word)]
 		fmt.Println("request:", request, line[1], shows)

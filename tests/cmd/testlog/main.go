@@ -1,6 +1,6 @@
 // Command testlog turns `go test -json` into what a person wants to see: a
-// line a package, the output of what failed, what was skipped and why, and the
-// totals. What was skipped is added to the file LEFT_OUT too. Its exit code is 1 if
+// line a package, the output of what failed, what was skipped and why, the tests that
+// took longest, and the totals. What was skipped is added to the file LEFT_OUT too. Its exit code is 1 if
 // a test failed, if none ran, or, with CI=true, if one was skipped that tests/skips
 // does not name.
 //
@@ -17,6 +17,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,13 +48,23 @@ type log struct {
 	passed, failed []test
 	skips          []skip
 	exit           string // how go test ended; "": it did not
-	broken         bool   // a package failed outside of its tests, or a fault is none of chance
+	costs          []cost
+	broken         bool // a package failed outside of its tests, or a fault is none of chance
 }
 
 // test names one by its package and its own name, with those it is a part of.
 type test struct{ pkg, name string }
 
 type skip struct{ test, why string }
+
+// cost is the time of a test, without those that it consists of, or of a package.
+type cost struct {
+	test
+	seconds float64
+}
+
+// dear is the number of costs that are printed.
+const dear = 12
 
 func main() {
 	if len(os.Args) < 2 {
@@ -195,6 +206,7 @@ func (l *log) add(e event) {
 }
 
 func (l *log) endTest(e event, output []string) {
+	l.costs = append(l.costs, cost{test{e.Package, e.Test}, e.Elapsed})
 	switch e.Action {
 	case "pass":
 		l.passed = append(l.passed, test{e.Package, e.Test})
@@ -262,11 +274,28 @@ func (l *log) finish(suite string, allowed []string, ci bool) bool {
 	if file := os.Getenv("LEFT_OUT"); file != "" && !l.note(file, suite) {
 		ok = false
 	}
+	l.printCosts()
 	if len(l.passed)+len(l.failed)+l.skipped == 0 {
 		fmt.Fprintln(l.out, "no test ran")
 	}
 	fmt.Fprintf(l.out, "%s: %d passed, %d failed, %d skipped\n", suite, len(l.passed), len(l.failed), l.skipped)
 	return ok
+}
+
+// printCosts prints the tests that took longest. A test with parts is their sum, and is left
+// out.
+func (l *log) printCosts() {
+	parts := map[test]bool{}
+	for _, c := range l.costs {
+		if i := strings.LastIndexByte(c.name, '/'); i > 0 {
+			parts[test{c.pkg, c.name[:i]}] = true
+		}
+	}
+	costs := slices.DeleteFunc(l.costs, func(c cost) bool { return parts[c.test] || c.seconds < 1 })
+	slices.SortStableFunc(costs, func(a, b cost) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, c := range costs[:min(len(costs), dear)] {
+		fmt.Fprintf(l.out, "took %5.1f s: %s %s\n", c.seconds, c.pkg, c.name)
+	}
 }
 
 // note adds to a file what was left out, for the last line of make test.

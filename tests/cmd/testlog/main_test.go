@@ -52,6 +52,16 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+// TestCosts: the tests that took longest come first, without those that have parts.
+func TestCosts(t *testing.T) {
+	_, out := finish(t, false, nil,
+		`{"Action":"pass","Package":"p","Test":"TestA/one","Elapsed":2.5}`, `{"Action":"pass","Package":"p","Test":"TestA","Elapsed":9}`,
+		`{"Action":"pass","Package":"p","Test":"TestB","Elapsed":31}`, `{"Action":"pass","Package":"p","Test":"TestC","Elapsed":0.5}`)
+	if want := "took  31.0 s: p TestB\ntook   2.5 s: p TestA/one\nunit: 4"; !strings.HasPrefix(out, want) {
+		t.Errorf("it is\n%s, and should begin with\n%s", out, want)
+	}
+}
+
 // TestForgive: what failed by chance passes alone; a panic, a data race, a package
 // that broke and many failures are not chance.
 func TestForgive(t *testing.T) {
