@@ -12,7 +12,7 @@ import (
 )
 
 // byOwner does what is asked for below the volume's directory: in a profile's
-// directory, or that of one in the trash, with the rights of whom that belongs to, and
+// directory, or that of one in the trash, with the rights of its owner, and
 // anywhere else with those of the services' user.
 type byOwner struct {
 	home     *durable.Dir // with the rights of the services' user
@@ -84,7 +84,7 @@ func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened [
 	return b.user.Do(r, fds...)
 }
 
-// owned is the directory of a profile, or of one in the trash, in which a request acts;
+// owned is the directory of a profile, or of one in the trash, that a request acts in;
 // "": it acts in none.
 func (b byOwner) owned(r *durable.Request) string {
 	rel := r.Rel

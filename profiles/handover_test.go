@@ -137,7 +137,7 @@ func last(states iter.Seq[modelTree]) (m modelTree) {
 
 // Whatever root has left in it, and whatever a kill leaves between any two steps of a gift,
 // with "user: auto" or since that was taken away, and of what a deletion, a purge, a restore
-// and a rename begin with, killed again and again: whoever meets the directory can read its
+// and a rename begin with, killed again and again: every reader of the directory can read its
 // definition after one walk, a purge can remove all of it, a start gives all of it to its
 // user, and what was the user's never is the services' while profiles have users.
 func TestCutOffHandOversExplored(t *testing.T) {

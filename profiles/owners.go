@@ -289,7 +289,7 @@ func (o *Ownership) passable(parent string) error {
 	return o.tree.home.Chmod(parent, above.Perm|0o001)
 }
 
-// reach has the profile's user to whom a directory belongs, if it is one's, get to it.
+// reach has the profile's user that a directory belongs to, if it is one's, get to it.
 func (o *Ownership) reach(dir string) error {
 	if ownerOf(o.tree.home, o.owners, dir) == 0 {
 		return nil
@@ -319,7 +319,7 @@ func (o *Ownership) takeBack(dir string) error {
 }
 
 // complete ends a hand-over of a directory that was cut short: it is its user's whole, or
-// the services' where profiles have no users any more. Whoever has it can be reached then.
+// the services' where profiles have no users any more. Its owner can be reached then.
 func (o *Ownership) complete(dir string) error {
 	if o.owners == nil {
 		return nil
@@ -391,7 +391,7 @@ func (o *Ownership) partlyOf(dir string) uint32 {
 	})
 }
 
-// finish is complete for whoever meets a profile's directory. It tells whether something was
+// finish is complete for each reader of a profile's directory. It tells whether something was
 // done. The caller holds the name's lock.
 func (o *Ownership) finish(name string) bool {
 	if o.owners == nil || name == Default || o.partlyOf(dirOf(name)) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/profiles/ports"
+	"rlminit/service"
 )
 
 // PortRange is the range that ports are taken from.
@@ -71,7 +72,7 @@ func (s *Store) Portless(kinds map[string]string, settings Settings) (first stri
 
 // PortsKey is the key of the configuration with the ports of a kind.
 func PortsKey(kind string) string {
-	if config.KindCalled(kind) == config.DefaultKind {
+	if config.KindCalled(kind) == service.DefaultKind {
 		return "gateway.ports"
 	}
 	return "gateways." + kind + ".ports"

@@ -62,7 +62,7 @@ func CarryAs(uid uint32, r Request, fds []int, as func(uid uint32, do func()) er
 	return a, opened
 }
 
-// copyAs is an OpCopyTree of which one user reads the source, and another writes the copy:
+// copyAs is an OpCopyTree with two users, the reader of the source and the writer of the copy:
 // nobody gets to see what is in it meanwhile.
 func (r Request) copyAs(uid uint32, fds []int, as func(uid uint32, do func()) error) (a Answer) {
 	if len(fds) != 2 {

@@ -247,7 +247,7 @@ type batch struct {
 	text  []byte
 	ends  []int // of the messages in it
 	marks []mark
-	files []entered // of which the first lines are in it
+	files []entered // their first lines are in it
 }
 
 // fill reads lines of those that are due, one log after the other.

@@ -25,7 +25,7 @@
 // µs. A cursor names its file, by inode and first bytes, and is written before the first line
 // of a log is sent. A file's first line has its number noted before it is sent, so that a line that
 // is sent again has its old number, also where rotation has removed the place of a cursor. A
-// file of which nothing was noted was not begun: numbers go on at the present time in µs, and
+// file without a note was not begun: numbers go on at the present time in µs, and
 // so no two lines have one number, even if cursors were lost.
 //
 // A cursor moves over what the receiver's kernel has taken (SIOCOUTQ, tcp(7), unix(7)), and

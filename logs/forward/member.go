@@ -36,7 +36,7 @@ type member struct {
 	ahead   *ahead    // nil: nothing was read ahead
 	missing missing
 	faulty  bool     // it could not be read the last time
-	begun   []cursor // the files of which lines were sent, and may be sent again: see store.begun
+	begun   []cursor // the files with lines that were sent, and may be sent again: see store.begun
 }
 
 // ring is told by the collector that the log has grown.

@@ -25,7 +25,7 @@ type cursor struct {
 
 // store is the cursors of all logs, as they are, and as the volume has them.
 //
-// begun are, of each log, the file of its cursor and those after it of which lines were sent,
+// begun are, of each log, the file of its cursor and those after it with lines that were sent,
 // each with the number of its first line. Where rotation has removed the place of a cursor, one
 // of them goes on. Such a file is added to numbersName before the first line of it is sent.
 // That is not made durable, so it outlives this process and no power cut.
@@ -154,7 +154,7 @@ func (s *store) put(name string, c cursor) {
 	s.dirty = true
 }
 
-// enter notes the files of which the first lines are about to be sent.
+// enter notes the files whose first lines are about to be sent.
 func (s *store) enter(all []entered) {
 	var text []byte
 	for _, e := range all {

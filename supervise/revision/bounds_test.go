@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"rlminit/internal/durable"
+	"rlminit/plan/apply"
 )
 
 // A line names so many revisions, the newest, and says that there are older ones.
@@ -21,24 +22,25 @@ func TestOneRevisionTooMany(t *testing.T) {
 	}
 }
 
-// With one revision more than are kept the oldest one's file goes, and nobody is shown a way
-// to it.
+// With one revision more than are kept the oldest one's file goes. Single ones are counted
+// apart, and take no room of the others.
 func TestOneRevisionIsLetGo(t *testing.T) {
 	home, err := durable.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer home.Close()
-	f := Files{home}
-	for n := 1; n <= kept+1; n++ {
+	f, fold := Files{home}, apply.Fold{}
+	for n := 1; n <= kept+2; n++ {
 		if err := f.Save(n, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
+		fold.Revisions = append(fold.Revisions, apply.Known{Begun: apply.RecordedBegun{Revision: n, Single: n == 2}})
 	}
-	if _, err := home.Lstat(archived(1)); err == nil || f.Path(1, kept+1) != "" {
-		t.Errorf("the first of %d is kept: %v, %q", kept+1, err, f.Path(1, kept+1))
-	}
-	if _, err := home.Lstat(archived(2)); err != nil || f.Path(2, kept+1) == "" {
-		t.Errorf("the second of %d is gone: %v", kept+1, err)
+	f.Keep(fold.Newest(kept))
+	for n, want := range map[int]bool{1: false, 2: true, 3: true, kept + 2: true} {
+		if _, err := home.Lstat(archived(n)); (err == nil) != want {
+			t.Errorf("of %d, revision %d: %v, want it kept: %t", kept+2, n, err, want)
+		}
 	}
 }
