@@ -37,7 +37,7 @@ var (
 var verbs = map[string]func(*rapid.T, model) step{
 	"create": create, "create again": createAgain, "delete": remove, "restore": restore, "purge": purge,
 	"rename": rename, "clone": clone, "move": exportImport,
-	"set": set, "set of many": setMany, "edit": edit, "forget": forget,
+	"set": set, "set of many": setMany, "edit": edit, "take back": takeBack, "forget": forget,
 	"start": start, "stop": stop, "pause": pause, "restart": restart,
 	"start of many": startMany, "stop of many": stopMany, "restart of many": restartMany,
 	"start by state": startByState, "stop by state": stopByState,
@@ -228,11 +228,14 @@ func set(t *rapid.T, m model) (s step) {
 // edit is profile edit, with an editor that writes a whole text.
 func edit(t *rapid.T, m model) (s step) {
 	name, v, again := one(t), value(t), chance(t)
-	p, exists := m.profiles[name]
-	if !exists || p.value == v {
+	if p, exists := m.profiles[name]; !exists || p.value == v {
 		return step{none: true} // nothing to edit
 	}
-	s.editor = fmt.Sprintf("kind: %s\nenvironment: {%s}\n", p.kind, variable(v))
+	return edited(m, name, v, again)
+}
+
+func edited(m model, name, v string, again bool) (s step) {
+	s.editor = fmt.Sprintf("kind: %s\nenvironment: {%s}\n", m.profiles[name].kind, variable(v))
 	s.argv = []string{"profile", "edit", name}
 	if again {
 		s.argv = append(s.argv, "--restart")
@@ -244,6 +247,21 @@ func edit(t *rapid.T, m model) (s step) {
 		}
 	})
 	return s
+}
+
+// takeBack is profile edit that brings back the value which the process was started with.
+func takeBack(t *rapid.T, m model) step {
+	var older []string
+	for _, name := range matching(m, "*") {
+		if p := m.profiles[name]; p.started != nil && p.started.value != p.value {
+			older = append(older, name)
+		}
+	}
+	if len(older) == 0 {
+		return step{none: true} // nothing was changed
+	}
+	name := rapid.SampledFrom(older).Draw(t, "name")
+	return edited(m, name, m.profiles[name].started.value, chance(t))
 }
 
 // startByState starts what is stopped, and stopByState stops what runs; a state is taken at

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
@@ -39,5 +41,19 @@ func TestOneHitTooMany(t *testing.T) {
 	}
 	if !k.cut || len(k.lines) != hitsMost || k.lines[0].Text != "1" {
 		t.Errorf("%d lines, the first %q, cut: %t", len(k.lines), k.lines[0].Text, k.cut)
+	}
+}
+
+// A fleet's list one past the bound is refused, and says where all of it is.
+func TestOneOfAFleetTooMany(t *testing.T) {
+	for past := range 2 {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "["+strings.TrimSuffix(strings.Repeat("{},", fleetMost+past), ",")+"]")
+		}))
+		_, _, err := fleetList[struct{}](t.Context(), strings.TrimPrefix(server.URL, "http://"), "/")
+		server.Close()
+		if (err != nil) != (past == 1) || past == 1 && !strings.Contains(err.Error(), "rlminit fleet shows all") {
+			t.Errorf("%d entries: %v", fleetMost+past, err)
+		}
 	}
 }
