@@ -267,13 +267,16 @@ func TestServicesAboveTheirBound(t *testing.T) {
 	if served, turned := count(some, 300); served != connectionsEach || turned != turnedEach {
 		t.Errorf("of one who may not command %d are served and %d turned away", served, turned)
 	}
-	rest := 0 // of services that may not command, all together
+	rest, late := 0, 0 // of services that may not command, all together; of those that come late
 	for tag := uint32(50100); tag < 50200; tag++ {
 		served, _ := count(tag, connectionsEach)
 		rest += served
+		if served == 1 { // its first
+			late++
+		}
 	}
-	if rest != connectionsRest-connectionsEach || b.turned != turnedMax {
-		t.Errorf("of all that may not command %d are served beside the first, and %d turned away", rest, b.turned)
+	if full := connectionsRest/connectionsEach - 1; rest != connectionsRest-connectionsEach+late || late != 100-full || b.turned != turnedMax {
+		t.Errorf("of all that may not command %d are served beside the first, %d of them one, and %d turned away", rest, late, b.turned)
 	}
 	if served, turned := count(all, 300); served != 300 || turned != 0 {
 		t.Errorf("of one who may command %d are served and %d turned away", served, turned)
