@@ -43,7 +43,7 @@ func refusedCall() string {
 	if call == "" {
 		call, errno = sys.Refused(needed[:])
 	}
-	// setsid(2) of who leads a group does nothing, and says EPERM.
+	// setsid(2) of a group's leader does nothing, and says EPERM.
 	if _, e := sys.Call(setsidOfLeader(), 0, 0, 0, 0, 0, 0); call == "" && sys.Errno(e) == sys.ENOSYS {
 		call, errno = "setsid", sys.ENOSYS
 	}
@@ -57,7 +57,7 @@ func refusedCall() string {
 	return "this place refuses the system call " + call + " (" + errno.String() + "); allow it in the container's seccomp profile"
 }
 
-// setsidOfLeader is setsid(2) for one who leads a group, and else a call that does nothing.
+// setsidOfLeader is setsid(2) for the leader of a group, and else a call that does nothing.
 func setsidOfLeader() uintptr {
 	if sys.Getpgid(0) != sys.Getpid() {
 		return unix.SYS_GETPID
