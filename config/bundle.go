@@ -207,8 +207,8 @@ func trustDir(path string) error {
 	return trusted(fd, path, st)
 }
 
-// overflowUID is whose a file is whose owner a user namespace does not have,
-// user_namespaces(7).
+// overflowUID is the owner that a user namespace shows of a file if it does not have the real
+// one, user_namespaces(7).
 const overflowUID = 65534
 
 // trusted holds the rule that only root could have written the file, or the

@@ -86,8 +86,8 @@ const leastPending = 64
 // journal are files.
 const leastFileSize = 32 << 20
 
-// What PID 1 and the supervisor must be allowed to have, bytes, as was measured: with less,
-// which is enough to start (package reap/sys), Go's runtime may end them at any time.
+// Memory that PID 1 and the supervisor must be allowed to have, in bytes, as was measured: with
+// less, which is enough to start (package reap/sys), Go's runtime may end them at any time.
 const (
 	leastData      = 96_000_000
 	leastAddresses = 2_000_000_000

@@ -138,8 +138,8 @@ func ours(f *os.File) error {
 	return nil
 }
 
-// segmentFile is a segment whose errors say which one it is, for a person who has asked for
-// something else.
+// segmentFile is a segment whose errors have its path: they are answers to requests that name
+// none.
 type segmentFile struct{ *os.File }
 
 func (f segmentFile) failed(err error) error {

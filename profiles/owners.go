@@ -72,7 +72,7 @@ type Ownership struct {
 
 	mu       sync.Mutex
 	promised uint32
-	seen     map[uint32]bool // whose directories there were before any was given; nil: nobody has looked
+	seen     map[uint32]bool // owners of the directories before any was given; nil: not looked for
 }
 
 // User is the uid of a profile's own user; 0: it has the services'. When it
@@ -253,7 +253,7 @@ func (o *Ownership) elsewhere(uid uint32, name string) (other string, err error)
 	return other, err
 }
 
-// each tells of each directory of a profile, and of each in the trash, whose user's it is.
+// each tells the user of each directory of a profile, and of each in the trash, that has one.
 func (o *Ownership) each(tell func(parent, entry string, uid uint32)) error {
 	for _, parent := range []string{profilesDir, trashDir} {
 		entries, err := o.tree.home.ReadDir(parent, maxProfiles)
@@ -289,7 +289,7 @@ func (o *Ownership) passable(parent string) error {
 	return o.tree.home.Chmod(parent, above.Perm|0o001)
 }
 
-// reach has the profile's user that a directory belongs to, if it is one's, get to it.
+// reach lets the profile's user that owns a directory get to it.
 func (o *Ownership) reach(dir string) error {
 	if ownerOf(o.tree.home, o.owners, dir) == 0 {
 		return nil
@@ -340,10 +340,11 @@ func (o *Ownership) complete(dir string) error {
 }
 
 // move has a directory lie in another one, durably, if nothing is there: a profile in the
-// trash, or one from there. Its owner stays whose it was. Who moves it must be able to
-// write to it, for it has its parent's name in it (rename(2)), and that is not its owner,
-// to whom neither of the parents belongs. So all may write to it meanwhile: whoever may
-// not enter it cannot make, remove or read anything in it by that.
+// trash, or one from there. Its owner stays the same. The kernel asks for the right to write
+// to the directory itself, since its entry for the parent changes (rename(2)). The services'
+// user, to which both parents belong, does not have that right, and the owner has none to the
+// parents. So all may write to it meanwhile: without the right to enter it, nobody can make,
+// remove or read anything in it by that.
 func (o *Ownership) move(from, to string) error {
 	uid := ownerOf(o.tree.home, o.owners, from)
 	if uid == 0 || path.Dir(from) == path.Dir(to) {
@@ -404,8 +405,8 @@ func (o *Ownership) finish(name string) bool {
 	return true
 }
 
-// copyFrom copies a profile's directory aside: who may read one that is its own user's is
-// that user, and who may read the copy is the new profile's alone.
+// copyFrom copies a profile's directory aside. Its own user reads it, and the user of the new
+// profile writes the copy: no other user can read it.
 func (o *Ownership) copyFrom(source *durable.Dir, dir, temp string) error {
 	how := durable.Copy{DirMode: dirMode, Pass: true}
 	if o.owners != nil {

@@ -66,23 +66,6 @@ func Run(o Options) int {
 	return r.loop()
 }
 
-// refusedCall says which system call is refused here without which a Go program ends with no
-// word of the cause: the runtime's, at the first timer or file that it waits for, and
-// crypto/rand's, whose other way is /dev/urandom where the kernel does not know the call.
-// "": neither is.
-func refusedCall() string {
-	const allow = "; allow it in the container's seccomp profile"
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil && err != unix.EMFILE && err != unix.ENFILE {
-		return "eventfd2 is refused: " + err.Error() + allow
-	}
-	unix.Close(fd)
-	if _, err := unix.Getrandom(make([]byte, 1), unix.GRND_NONBLOCK); err != nil && err != unix.ENOSYS && err != unix.EAGAIN && err != unix.EINTR {
-		return "getrandom is refused: " + err.Error() + allow
-	}
-	return ""
-}
-
 // boot does all that may fail, and starts tier 2 and the main command. It
 // returns the exit code of a start that is not to be, having said why.
 func (r *reaper) boot(o Options) int {

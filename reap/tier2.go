@@ -97,8 +97,14 @@ func (r *reaper) tier2Spawned(j *threads.Job) {
 		return
 	}
 	if c.Errno != 0 {
-		t.failed(r.now, "cannot start the supervisor: "+c.Errno.String())
-		r.tier2.room.wanted(c.Errno, r.now)
+		what := "cannot start the supervisor: " + c.Step.Call() + c.Errno.String()
+		cramped := r.tier2.room.wanted(c.Errno, r.now)
+		if refused := c.Errno == sys.EPERM || c.Errno == sys.ENOSYS; refused && t.useless(wire.Exit{Code: int32(c.Errno)}, r.now, cramped) {
+			say.Line(what, ", ", say.Number(t.inVain), " times in a row; the container ends")
+			r.stop.end(exitFailed, r.now)
+			return
+		}
+		t.failed(r.now, what)
 		return
 	}
 	r.began(&t.process, c)

@@ -18,14 +18,14 @@ type Copy struct {
 	// Pass: what is neither a file nor a directory nor a link is passed over, and not
 	// refused: a program's sockets and pipes are its own.
 	Pass bool
-	// Reader is the user that reads the source, where a helper copies; 0: the writer.
+	// Reader is the uid that reads the source, where a helper copies; 0: the writer's.
 	Reader uint32
 
-	read, write func(do func()) error // with whose rights; nil: at once
+	read, write func(do func()) error // do it as the reader and as the writer; nil: at once
 }
 
-// reading does something with the rights of the source's reader, and writing with those of
-// the copy's owner.
+// reading does something with the rights of the reader, and writing with those of the copy's
+// owner.
 func (how Copy) reading(do func() error) error { return doAs(how.read, do) }
 func (how Copy) writing(do func() error) error { return doAs(how.write, do) }
 

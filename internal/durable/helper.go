@@ -72,7 +72,7 @@ type Request struct {
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whoever is asked
 	Steps   Steps    // of OpTake and OpWriteFiles
 	Again   bool     // it was asked for before, and nobody knows how far that came
-	Reader  uint32   // the user that reads the directory for OpCopyTree; 0: the user that is asked
+	Reader  uint32   // the uid that reads the source of OpCopyTree; 0: the one that is asked
 
 	// Whose, where it is set, is a directory below the first of the descriptors, "."
 	// for that itself: if it belongs to one of the uids from Low to High, nothing is

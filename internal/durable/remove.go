@@ -50,7 +50,7 @@ func (d *Dir) empty(rel string) error {
 	if !fs.ValidPath(rel) || rel == "." {
 		return d.fail("remove", rel, unix.EINVAL)
 	}
-	// Only to pass through: the directory above is the caller's, not its owner's.
+	// Only to pass through: the owner of the directory cannot read the one above.
 	at, err := openBeneath(d.fd, path.Dir(rel), unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return d.fail("remove", rel, err)

@@ -8,7 +8,7 @@ import (
 
 // CarryAs is Carry as a user; as does something as one. What lies in the directory of
 // another (Request.Whose) is done as that one, and what concerns many as each of UIDs. The
-// directory itself is emptied as that one, and then removed as the user, whose the name is.
+// directory itself is emptied as that one, and then removed as the user, which has the parent.
 func CarryAs(uid uint32, r Request, fds []int, as func(uid uint32, do func()) error) (a Answer, opened []int) {
 	one := func(uid uint32, r Request) (a Answer, opened []int) {
 		if err := as(uid, func() { a, opened = Carry(r, fds) }); err != nil {

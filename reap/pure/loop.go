@@ -23,6 +23,9 @@ type mainCommand struct {
 
 // run starts the command, and returns the exit code when it has ended.
 func (o *options) run() int {
+	if call, errno := sys.Refused(sys.Needed[:]); call != "" {
+		return o.failed("this place refuses the system call "+call, errno)
+	}
 	signals, errno := sys.CatchAll()
 	if errno != 0 {
 		return o.failed("cannot catch signals by eventfd2 and pipe2", errno)

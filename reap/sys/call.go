@@ -93,10 +93,19 @@ func Exit(code int) {
 	}
 }
 
-// Write writes once and forgets errors: there is nobody to tell.
+// Write writes once and forgets errors: there is nobody to tell. Where write(2) is refused, that
+// is said by writev(2).
 func Write(fd int32, b []byte) {
-	if len(b) > 0 {
-		Call(sysWrite, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	if len(b) == 0 {
+		return
+	}
+	at := unsafe.Pointer(&b[0])
+	if _, errno := Call(sysWrite, uintptr(fd), uintptr(at), uintptr(len(b)), 0, 0, 0); isRefusal(errno) {
+		vector := struct {
+			at     unsafe.Pointer
+			length uintptr
+		}{at, uintptr(len(b))}
+		Call(sysWritev, uintptr(fd), uintptr(unsafe.Pointer(&vector)), 1, 0, 0, 0)
 	}
 }
 

@@ -11,6 +11,25 @@ const (
 	TerminalSession                // setsid(2), and the terminal becomes that session's if it is free
 )
 
+// Call is the system call of a step that a place may refuse, for a line: "" of others.
+func (s Step) Call() string {
+	switch s {
+	case StepFork:
+		return "clone: "
+	case StepSession:
+		return "setsid: "
+	case StepGroups:
+		return "setgroups: "
+	case StepGID:
+		return "setresgid: "
+	case StepUID:
+		return "setresuid: "
+	case StepNoNewPrivs:
+		return "prctl: "
+	}
+	return ""
+}
+
 // Step is the part of a spawn that failed.
 type Step uint32
 

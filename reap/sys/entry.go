@@ -1,7 +1,7 @@
 package sys
 
-// bound is a limit with which Go's runtime does not start, but ends with a trace. What each
-// takes was measured: with the least one all programs of rlminit start.
+// bound is a limit below which Go's runtime does not start, but ends with a trace. The figures
+// were measured: with them all programs of rlminit start.
 type bound struct {
 	resource, least uint64 // of getrlimit(2); bytes
 	text            string // what is said

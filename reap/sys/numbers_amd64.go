@@ -5,6 +5,7 @@ const (
 	sysRead          = 0
 	sysWrite         = 1
 	sysClose         = 3
+	sysWritev        = 20
 	sysRtSigaction   = 13
 	sysRtSigprocmask = 14
 	sysIoctl         = 16

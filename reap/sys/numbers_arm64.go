@@ -5,6 +5,7 @@ const (
 	sysRead          = 63
 	sysWrite         = 64
 	sysClose         = 57
+	sysWritev        = 66
 	sysRtSigaction   = 134
 	sysRtSigprocmask = 135
 	sysIoctl         = 29

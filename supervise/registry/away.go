@@ -6,8 +6,8 @@ import (
 )
 
 // directory is the service directory as it was when the container was started: another one
-// at its path, or none that can be read, says nothing about services. What runs goes on, and
-// what was to be written or taken away there is when it is back. The goroutine's, but for
+// at its path, or none that can be read, says nothing about services. Services go on, and
+// slots are written and taken away when it is back. The goroutine's, but for
 // trouble.why.
 type directory struct {
 	trouble
