@@ -35,6 +35,7 @@ var Rows = []Judged{
 	{"halted", "command: [sleep, infinity]", "off", "stopped"},
 	{"paused", "command: [sleep, infinity]", "off", "stopped"},
 	{"nightly", "type: oneshot, command: ['true'], schedule: {cron: '0 0 1 1 *'}", "off", "scheduled"},
+	{"missed", "type: oneshot, command: ['false'], restart: no, schedule: {cron: '0 0 1 1 *'}", "off", "scheduled_failed"},
 	{"leased", "command: [sleep, infinity], deadline: required", "off", "unclaimed"},
 }
 
@@ -52,6 +53,7 @@ func Judge(b *box.Box) (counts map[string]int) {
 	b.Helper()
 	b.Must("stop", "halted")
 	b.Must("stop", "--runtime", "paused")
+	b.Run("start", "missed")
 	b.Await("restarts", "running")
 	b.Must("restart", "--no-wait", "restarts")
 	b.Cleanup(func() { b.Shell(box.Root, "touch "+b.Home()+"/end") })
@@ -136,8 +138,8 @@ func OneVerdict(t *testing.T, start New) {
 // ill, wanted as it was recorded, and told everywhere. Mended, it runs again.
 func RefusedAtBoot(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config("")})
-	b.Must("profile", "create", "alice", "bob", "carol")
-	b.Must("stop", "carol")
+	b.Must("profile", "create", "alice", "bob", "carol", "dave")
+	b.Must("stop", "carol", "dave")
 	for _, name := range []string{"alice", "bob"} {
 		b.Await("gateway-"+name, "running")
 	}
@@ -145,7 +147,7 @@ func RefusedAtBoot(t *testing.T, start New) {
 	b.Write(box.Service, b.Home()+"/profiles/bob/profile.yaml", "no_such_key: 1\n")
 	b.Run("reload")
 	b.AwaitThat("gateway-bob", "runs, and its newer definition is refused", func(s control.Service) bool { return s.Refused != "" })
-	agree(b, Judged{Name: "gateway-alice", Verdict: "ok"}, Judged{Name: "gateway-bob", Verdict: "ok"}, Judged{Name: "gateway-carol", Verdict: "off"})
+	agree(b, Judged{Name: "gateway-alice", Verdict: "ok"}, Judged{Name: "gateway-bob", Verdict: "ok"}, Judged{Name: "gateway-carol", Verdict: "off"}, Judged{Name: "gateway-dave", Verdict: "off"})
 	for _, name := range []string{"alice", "carol"} {
 		b.Write(box.Service, b.Home()+"/profiles/"+name+"/profile.yaml", "no_such_key: 1\n")
 	}
@@ -155,8 +157,11 @@ func RefusedAtBoot(t *testing.T, start New) {
 	b.Await("gateway-bob", "running")
 	check := func(when string) {
 		t.Helper()
-		agree(b, Judged{Name: "gateway-alice", Verdict: "ill"}, Judged{Name: "gateway-bob", Verdict: "ok"}, Judged{Name: "gateway-carol", Verdict: "off"})
-		alice, carol := b.Status()["gateway-alice"], b.Status()["gateway-carol"]
+		agree(b, Judged{Name: "gateway-alice", Verdict: "ill"}, Judged{Name: "gateway-bob", Verdict: "ok"}, Judged{Name: "gateway-carol", Verdict: "off"}, Judged{Name: "gateway-dave", Verdict: "off"})
+		alice, carol, dave := b.Status()["gateway-alice"], b.Status()["gateway-carol"], b.Status()["gateway-dave"]
+		if dave.Verdict != "off" || dave.ReasonCode != "at_rest" {
+			t.Errorf("%s, dave: %s, verdict %s (%s)", when, box.Describe(dave), dave.Verdict, dave.ReasonCode)
+		}
 		if alice.Verdict != "ill" || alice.ReasonCode != "definition_refused" || alice.Desired != "running" || alice.State != "failed" {
 			t.Errorf("%s, alice: %s, verdict %s (%s)", when, box.Describe(alice), alice.Verdict, alice.ReasonCode)
 		}
