@@ -75,6 +75,9 @@ func TestTwoContainersOneVolume(t *testing.T) {
 		if s.State == "running" {
 			t.Errorf("the second runs %s: %s", name, box.Describe(s))
 		}
+		if s.Profile != nil && s.Verdict != "" {
+			t.Errorf("the second judges %s, which is another container's: %s", name, box.Describe(s))
+		}
 	}
 	second.Fails(17, "held by", "profile", "create", "bob")
 
