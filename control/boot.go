@@ -14,7 +14,7 @@ import (
 // directory. The service user writes it, and it goes with the last step.
 const BootFile = "boot"
 
-// noticeAfter is how long an answer may take before it is said what it waits for.
+// noticeAfter is the time after which a late answer's blocker is named.
 const noticeAfter = time.Second
 
 // bootStep says which boot step nobody can answer for, and for how long it has
@@ -36,7 +36,7 @@ func (p *place) bootStep() string {
 	return fmt.Sprintf("boot step %s is running (%s)", name, time.Since(info.ModTime()).Round(time.Second))
 }
 
-// notice tells a person whose answer takes its time what it waits for, until
+// notice tells a person with a late answer its blocker, until
 // the returned function is called.
 func (l *line) notice() (enough func() bool) {
 	if l.Notice == nil {

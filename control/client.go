@@ -130,7 +130,7 @@ func post(path string, body any, what string) request {
 	return request{method: http.MethodPost, path: path, body: body, what: what}
 }
 
-// same is one that does what it does once, however often it is sent.
+// same is a request that acts once, however often it is sent.
 func same(path string, body any, what string) request {
 	r := post(path, body, what)
 	r.repeat = true

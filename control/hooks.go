@@ -15,7 +15,7 @@ type Hook struct {
 	Thresholds []HookThreshold `json:"thresholds"`
 }
 
-// HookThreshold is what a threshold of a hook is at: of a service, or of the container.
+// HookThreshold is the latest value of a hook's threshold: of a service, or of the container.
 type HookThreshold struct {
 	Service string   `json:"service,omitempty"` // "": the container
 	What    string   `json:"what"`              // memory, cpu, disk
@@ -31,7 +31,7 @@ type TestHook struct {
 	Key string `json:"key,omitempty"` // makes a request that is sent twice one job
 }
 
-// Hooks is what a client asks of hooks.
+// Hooks are a client's requests about hooks.
 type Hooks struct{ *Client }
 
 // List returns those in force.
@@ -39,7 +39,7 @@ func (h Hooks) List(ctx context.Context) ([]Hook, error) {
 	return ask[[]Hook](ctx, h.Client, get("/v1/hooks", "the hooks"))
 }
 
-// Test runs a hook's command once with a sample of what it is told, as a job, and hands its
+// Test runs a hook's command once with a sample of its event, as a job, and hands its
 // output to each.
 func (h Hooks) Test(ctx context.Context, name string, each func(*JobOutput) error) (*JobResult, error) {
 	r := same("/v1/hooks/"+segment(name)+"/test", TestHook{Key: newKey()}, "the test of hook "+name)

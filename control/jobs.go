@@ -7,7 +7,7 @@ import (
 	"rlminit/isolate"
 )
 
-// What a job has where nothing else is asked for, and may have at most.
+// The defaults of a job, and its bounds.
 const (
 	DefaultJobTimeout = 30 * time.Second
 	MostJobTimeout    = 7 * 24 * time.Hour
@@ -19,14 +19,14 @@ const (
 // RunJob is the body of POST /v1/jobs.
 type RunJob struct {
 	Command     []string          `json:"command"`
-	Profile     string            `json:"profile,omitempty"` // whose it is; what is no profile's name may be a service's
+	Profile     string            `json:"profile,omitempty"` // the owner; a name that no profile has may be a service's
 	Service     string            `json:"service,omitempty"` // the same, of a service alone
 	Session     string            `json:"session,omitempty"`
 	Dir         string            `json:"dir,omitempty"`         // where it starts; relative to the profile's or session's
 	Environment map[string]string `json:"environment,omitempty"` // beside the profile's
 	TimeoutMS   int64             `json:"timeout_ms,omitempty"`  // 0: DefaultJobTimeout
 	MaxOutput   int64             `json:"max_output,omitempty"`  // bytes of each stream in the result; 0: DefaultJobOutput
-	Stdin       string            `json:"stdin,omitempty"`       // what it reads; nothing where it is absent
+	Stdin       string            `json:"stdin,omitempty"`       // its input; nothing where it is absent
 	// Descriptor says that one came with the request's first byte, SCM_RIGHTS of
 	// unix(7): it is the job's stdin itself.
 	Descriptor bool `json:"descriptor,omitempty"`
@@ -60,10 +60,10 @@ type JobResult struct {
 	OutputFilePath  *string          `json:"output_file_path"` // all of a stream that was truncated
 	TelemetryBefore *Telemetry       `json:"telemetry_before"`
 	TelemetryAfter  *Telemetry       `json:"telemetry_after"`
-	Spawned         int              `json:"spawned"`     // processes that are known of: itself, and what it left
+	Spawned         int              `json:"spawned"`     // known processes: itself, and those that it left
 	LeftBehind      []LeftBehind     `json:"left_behind"` // what still ran at its end, and was ended then
 	Isolation       string           `json:"isolation"`   // in force
-	Tried           []IsolationTried `json:"tried"`       // what was asked for and cannot be had here
+	Tried           []IsolationTried `json:"tried"`       // limits that were asked for and cannot be had here
 	Refused         *string          `json:"refused"`     // which guard, and its figure
 	Error           *string          `json:"error"`       // why it did not run, or what went wrong beside it
 }
@@ -86,7 +86,7 @@ type IsolationTried struct {
 type Telemetry struct {
 	At             time.Time  `json:"at"`
 	Load           [3]float64 `json:"load"`
-	CPUPressure    *float64   `json:"cpu_pressure"` // per cent of the last 10 s in which something waited
+	CPUPressure    *float64   `json:"cpu_pressure"` // per cent of the last 10 s with a process that waited
 	MemoryPressure *float64   `json:"memory_pressure"`
 	MemoryUsed     int64      `json:"memory_used"`  // bytes
 	MemoryLimit    int64      `json:"memory_limit"` // the container's, or the machine's
@@ -161,7 +161,7 @@ type JobOutput struct {
 	Result *JobResult `json:"result,omitempty"`
 }
 
-// Bytes is what the piece holds.
+// Bytes is the content of the piece.
 func (o *JobOutput) Bytes() []byte {
 	if o.Base64 != nil {
 		return o.Base64

@@ -43,7 +43,7 @@ func running(job RunJob, stdin *os.File) request {
 	return r
 }
 
-// Attach hands what a job has written, and writes, to each, and returns its result.
+// Attach hands a job's output, past and future, to each, and returns its result.
 func (c *Client) Attach(ctx context.Context, job string, each func(*JobOutput) error) (*JobResult, error) {
 	return c.follow(ctx, attachment(job, [2]int64{}), each)
 }
@@ -98,7 +98,7 @@ func (c *Client) follow(ctx context.Context, r request, each func(*JobOutput) er
 			return nil, refused
 		case ctx.Err() != nil:
 			return nil, c.gaveUp(ctx, r)
-		case !isCut(err), job == "" && from != [2]int64{}: // what is no job cannot be gone on with
+		case !isCut(err), job == "" && from != [2]int64{}: // without a job there is nothing to go on with
 			return nil, err
 		}
 		if job != "" {
@@ -146,12 +146,12 @@ func (c *Client) CancelJob(ctx context.Context, id string) (*JobResult, error) {
 	return ask[*JobResult](ctx, c, post("/v1/jobs/"+segment(id)+"/cancel", nil, "the cancel of job "+id))
 }
 
-// UndoJob puts back what a write has replaced.
+// UndoJob puts back the file that a write has replaced.
 func (c *Client) UndoJob(ctx context.Context, id string) (*JobResult, error) {
 	return ask[*JobResult](ctx, c, post("/v1/jobs/"+segment(id)+"/undo", nil, "the undoing of job "+id))
 }
 
-// JobOutputNow hands what a job has written so far to each.
+// JobOutputNow hands a job's output so far to each.
 func (c *Client) JobOutputNow(ctx context.Context, id string, each func(*JobOutput) error) error {
 	r := get("/v1/jobs/"+segment(id)+"/output", "the output of job "+id)
 	return c.stream(ctx, r, func(body io.Reader) error {
@@ -186,7 +186,7 @@ func (c *Client) Session(ctx context.Context, id string) (Session, error) {
 	return ask[Session](ctx, c, get("/v1/sessions/"+segment(id), "session "+id))
 }
 
-// ExtendSession gives a session another time to live, from now; 0: what it was
+// ExtendSession gives a session another time to live, from now; 0: the time that it was
 // created with.
 func (c *Client) ExtendSession(ctx context.Context, id string, ttl time.Duration) (Session, error) {
 	return ask[Session](ctx, c, post("/v1/sessions/"+segment(id)+"/extend", ExtendSession{TTLMS: ttl.Milliseconds()}, "the extension of session "+id))
@@ -197,7 +197,7 @@ func (c *Client) EndSession(ctx context.Context, id string) (Session, error) {
 	return ask[Session](ctx, c, request{method: http.MethodDelete, path: "/v1/sessions/" + segment(id), what: "the end of session " + id})
 }
 
-// WriteFile replaces a file below a profile's directory by what is in content, and
+// WriteFile replaces a file below a profile's directory by content, and
 // returns the job that did it, which can be undone.
 func (c *Client) WriteFile(ctx context.Context, w WriteFile, content *os.File) (*JobResult, error) {
 	if w.Key == "" {
@@ -211,7 +211,7 @@ func (c *Client) WriteFile(ctx context.Context, w WriteFile, content *os.File) (
 	return ask[*JobResult](ctx, c, r)
 }
 
-// ReadFile hands what is in a file below a profile's directory to each.
+// ReadFile hands the content of a file below a profile's directory to each.
 func (c *Client) ReadFile(ctx context.Context, f ReadFile, each func(*JobOutput) error) (*JobResult, error) {
 	return c.follow(ctx, request{
 		method: http.MethodPost, path: "/v1/files/read", query: url.Values{"follow": {"true"}}, body: f, repeat: true, what: f.Path,

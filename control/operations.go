@@ -11,7 +11,7 @@ import (
 // OperationHeader carries the id of the operation that a command began.
 const OperationHeader = "Rlminit-Operation"
 
-// Actor is who gave a command, as the kernel told.
+// Actor is the requester of a command, as the kernel told.
 type Actor struct {
 	UID uint32 `json:"uid"`
 	PID int32  `json:"pid,omitempty"` // 0: a process that we do not see
@@ -34,7 +34,7 @@ type Operation struct {
 type OperationMember struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`  // pending, running, done, failed, cancelled, superseded, interrupted
-	Reason string `json:"reason"` // what it waits for, or why it is as it is
+	Reason string `json:"reason"` // its blocker, or why it is as it is
 	OldPID int    `json:"old_pid"`
 	PID    int    `json:"pid"`
 }
@@ -42,7 +42,7 @@ type OperationMember struct {
 // Over tells whether the operation has ended.
 func (o Operation) Over() bool { return o.State != "running" }
 
-// Problem is what a command that waited for the operation ends with; nil: nothing.
+// Problem is the error of a command that waited for the operation; nil: none.
 func (o Operation) Problem() *Problem {
 	switch o.State {
 	case "running", "done":

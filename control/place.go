@@ -101,7 +101,7 @@ func (p *place) uidOfInit() (uid uint32, ok bool) {
 //
 // A program that was executed by a link is named after the link in comm, proc_pid_comm(5).
 // It is rlminit too if its first argument, a full path, is a link to a file of that name.
-// What is executed can be read by root alone, proc_pid_exe(5).
+// Only root can read the link to the executed file, proc_pid_exe(5).
 func (p *place) initProcess() (name string, called, expected bool) {
 	comm, _ := os.ReadFile(filepath.Join(p.proc, "1/comm"))
 	cmdline, _ := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))

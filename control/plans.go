@@ -19,7 +19,7 @@ type ProposedPlan struct {
 	Hash    string      `json:"hash"`
 	At      time.Time   `json:"at"`      // when it was proposed
 	Expires time.Time   `json:"expires"` // until when it can be applied
-	UID     uint32      `json:"uid"`     // who has proposed it
+	UID     uint32      `json:"uid"`     // the proposer
 	By      string      `json:"by"`
 	Source  string      `json:"source"`
 	Scope   string      `json:"scope"`
@@ -30,7 +30,7 @@ type ProposedPlan struct {
 	Plan    string      `json:"plan,omitempty"`
 }
 
-// PlanSummary counts what a plan does.
+// PlanSummary counts a plan's changes.
 type PlanSummary struct {
 	Create   int `json:"create"`
 	Update   int `json:"update"`
@@ -41,7 +41,7 @@ type PlanSummary struct {
 	Profiles int `json:"profiles"` // that are declared
 }
 
-// Plans is what a client asks of plans that wait for approval.
+// Plans are a client's requests about plans that wait for approval.
 type Plans struct{ *Client }
 
 // Propose has a plan wait for approval.
@@ -59,7 +59,7 @@ func (p Plans) Get(ctx context.Context, hash string) (ProposedPlan, error) {
 	return ask[ProposedPlan](ctx, p.Client, get("/v1/plans/"+segment(hash), "the plan"))
 }
 
-// Withdraw takes one off the list, for whom by names.
+// Withdraw takes one off the list, for the person that by names.
 func (p Plans) Withdraw(ctx context.Context, hash, by string) error {
 	r := request{method: http.MethodDelete, path: "/v1/plans/" + segment(hash), what: "the withdrawal"}
 	if by != "" {

@@ -30,7 +30,7 @@ const (
 	ExitPending      = 14 // changes are
 	ExitNotClean     = 15 // the plan's source
 	ExitExpired      = 16 // the plan
-	ExitExists       = 17 // also: the state of the thing forbids it; what a plan starts from has changed
+	ExitExists       = 17 // also: the state of the thing forbids it; a plan's starting point has changed
 )
 
 // The kinds of problem: the last part of the URN in Problem.Type.
@@ -125,13 +125,13 @@ func (p *Problem) Retry() *Problem {
 	return p
 }
 
-// Failed is a problem with exit code 1: what was asked for was tried and did
+// Failed is a problem with exit code 1: the request was tried and did
 // not work.
 func Failed(format string, args ...any) *Problem {
 	return NewProblem(KindFailed, fmt.Sprintf(format, args...))
 }
 
-// BadRequest is a problem with exit code 2: what was asked for makes no sense.
+// BadRequest is a problem with exit code 2: the request makes no sense.
 func BadRequest(format string, args ...any) *Problem {
 	return NewProblem(KindUsage, fmt.Sprintf(format, args...))
 }
@@ -147,7 +147,7 @@ func NotRunning(name string) *Problem {
 }
 
 // NoSuchName is a problem with exit code 4, with the nearest of the known
-// names as a suggestion. Known holds what a person may write: the names of
+// names as a suggestion. Known holds the words that a person may write: the names of
 // services and the bare names of profiles.
 func NoSuchName(name string, known []string) *Problem {
 	return noSuch("profile or service", name, known)
@@ -220,7 +220,7 @@ func (s *Service) Attention() int {
 // Outdated is what people see of a service whose process has older values than are in force.
 const Outdated = "outdated"
 
-// The words by which an event says what became of a service's verdict.
+// The words of an event for a service's new verdict.
 const (
 	ToIll      = "ill"      // it came to be ill
 	ToWell     = "well"     // it was told to be ill, and is so no more
@@ -230,10 +230,10 @@ const (
 // Verdicts are the answers to whether a service is well, as Service.Verdict has them.
 var Verdicts = []string{"ok", "pending", "ill", "off"}
 
-// States are the states and verdicts by which services can be chosen.
+// States are the states and verdicts that services can be chosen by.
 var States = slices.Concat(ServiceStates, []string{Unhealthy, Outdated}, Verdicts)
 
-// CheckState refuses what is asked of the services in a state that none can be in; ""
+// CheckState refuses a request about services in a state that none can be in; ""
 // is any.
 func CheckState(state string) error {
 	if state == "" || slices.Contains(States, state) {
@@ -256,7 +256,7 @@ func NotPermitted(format string, args ...any) *Problem {
 	return NewProblem(KindNotPermitted, fmt.Sprintf(format, args...))
 }
 
-// WrongUser refuses a caller who is neither root nor the service user, exit
+// WrongUser refuses a caller that is neither root nor the service user, exit
 // code 5.
 func WrongUser(caller, services uint32) *Problem {
 	return NotPermitted("permission denied: you are uid %d, services run as %d; use docker exec without -u, or with -u %d",
@@ -290,13 +290,13 @@ func busy(err error) bool {
 	return errors.As(err, &p) && p.Type == "urn:rlminit:"+KindBusy
 }
 
-// TimedOut is a problem with exit code 7: after the given time, what was waited for was
+// TimedOut is a problem with exit code 7: after the given time, the awaited state was
 // still in the given state. see is the verb that tells more, with its arguments.
 func TimedOut(what, state string, after time.Duration, see string) *Problem {
 	return NewProblem(KindTimedOut, fmt.Sprintf("%s: still %s after %s; see rlminit %s", what, state, roughly(after), see))
 }
 
-// roughly rounds a time to what a person would say of it.
+// roughly rounds a time as a person would say it.
 func roughly(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Second:
@@ -312,7 +312,7 @@ func Refused(format string, args ...any) *Problem {
 	return NewProblem(KindRefused, fmt.Sprintf(format, args...))
 }
 
-// NotSupported is a problem with exit code 10: what was asked for cannot be
+// NotSupported is a problem with exit code 10: the request cannot be
 // enforced here.
 func NotSupported(format string, args ...any) *Problem {
 	return NewProblem(KindNotSupported, fmt.Sprintf(format, args...))

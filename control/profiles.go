@@ -86,7 +86,7 @@ func Repair(ctx context.Context, c *Client, name string) (Repaired, error) {
 	return ask[Repaired](ctx, c, same("/v1/profiles/"+segment(name)+"/repair", nil, "the repair of "+name))
 }
 
-// AdoptProfile takes what a profile's state file says for what is wanted of it.
+// AdoptProfile takes the state file of a profile for its desired state.
 func (c *Client) AdoptProfile(ctx context.Context, name string, a AdoptProfile) (Outcome, error) {
 	return ask[Outcome](ctx, c, same("/v1/profiles/"+segment(name)+"/adopt", a, "the adoption of "+name))
 }

@@ -12,7 +12,7 @@ type PlanRequest struct {
 	File     string `json:"file"` // what faults call it
 	Dir      string `json:"dir"`  // what paths in it are relative to; "": they must be absolute
 	Text     string `json:"text"`
-	Scope    string `json:"scope,omitempty"`    // "": what the set is about
+	Scope    string `json:"scope,omitempty"`    // "": the set's own
 	Revision string `json:"revision,omitempty"` // what its author calls the source
 	Clean    bool   `json:"clean,omitempty"`    // nothing of the source is uncommitted
 	// Salt is that of Digests, which are those of the secrets that are in files
@@ -87,11 +87,11 @@ type Revision struct {
 	// passes over it.
 	Single bool `json:"single,omitempty"`
 
-	StatePath string `json:"state_path,omitempty"` // of the file that has what it changed; "": it is kept no longer
+	StatePath string `json:"state_path,omitempty"` // of the file with its changes; "": it is kept no longer
 
 	Steps   []RevisionStep `json:"steps"`
-	Left    []string       `json:"left,omitempty"` // what a rollback found gone by hand, and does not take back
-	Plan    string         `json:"plan,omitempty"` // of a rollback that was only asked what it would do
+	Left    []string       `json:"left,omitempty"` // profiles that a rollback found gone by hand, and does not take back
+	Plan    string         `json:"plan,omitempty"` // of a dry run of a rollback
 	Held    string         `json:"held,omitempty"` // why it waits, while it is under way: a disk that is full, a step that is tried again
 	Version uint64         `json:"version"`        // grows with every change of it
 }
@@ -154,7 +154,7 @@ func (c *Client) Apply(ctx context.Context, r ApplyRequest) (Revision, error) {
 	return ask[Revision](ctx, c, same("/v1/apply", r, "the apply"))
 }
 
-// Rollback begins to put back what was before.
+// Rollback begins to put back the state of before.
 func (c *Client) Rollback(ctx context.Context, r RollbackRequest) (Revision, error) {
 	return ask[Revision](ctx, c, same("/v1/rollback", r, "the rollback"))
 }
@@ -172,7 +172,7 @@ func (c *Client) Revision(ctx context.Context, number int, version uint64) (Revi
 	return ask[Revision](ctx, c, r)
 }
 
-// Drift asks what is not as it was applied.
+// Drift asks for the differences from the last revision.
 func (c *Client) Drift(ctx context.Context) (Drift, error) {
 	return ask[Drift](ctx, c, get("/v1/drift", "the drift"))
 }

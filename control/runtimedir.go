@@ -23,7 +23,7 @@ const SocketName = "control.sock"
 // unless it may not write there.
 const DefaultRuntimeDir = wire.RuntimeDir
 
-// sharedDir is what the runtime directory of a user begins with where /run may
+// sharedDir is the prefix of a user's runtime directory where /run may
 // not be written.
 const sharedDir = "/dev/shm/rlminit-"
 

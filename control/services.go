@@ -29,12 +29,12 @@ func (c *Client) Service(ctx context.Context, name string) (Service, error) {
 	return ask[Service](ctx, c, get("/v1/services/"+segment(name), "the status of "+name))
 }
 
-// Definition returns what a service is run by, without its secrets.
+// Definition returns the definition of a service, without its secrets.
 func (c *Client) Definition(ctx context.Context, name string) (Definition, error) {
 	return ask[Definition](ctx, c, get("/v1/services/"+segment(name)+"/definition", "the definition of "+name))
 }
 
-// Counts returns what is counted beside the status.
+// Counts returns the counters beside the status.
 func (c *Client) Counts(ctx context.Context) (Counts, error) {
 	return ask[Counts](ctx, c, get("/v1/metrics", "the metrics"))
 }

@@ -2,7 +2,7 @@ package control
 
 import "time"
 
-// What a session has where nothing else is asked for, and may have at most.
+// The defaults of a session, and its bounds.
 const (
 	DefaultSessionTTL  = 30 * time.Minute
 	MostSessionTTL     = 24 * time.Hour
@@ -12,7 +12,7 @@ const (
 
 // CreateSession is the body of POST /v1/sessions.
 type CreateSession struct {
-	Key     string `json:"key,omitempty"` // one session for all who ask with it
+	Key     string `json:"key,omitempty"` // one session for all requests with it
 	Profile string `json:"profile,omitempty"`
 	TTLMS   int64  `json:"ttl_ms,omitempty"`  // 0: DefaultSessionTTL
 	Jobs    int    `json:"jobs,omitempty"`    // how many it may run; 0: DefaultSessionJobs
@@ -21,7 +21,7 @@ type CreateSession struct {
 
 // ExtendSession is the body of POST /v1/sessions/{id}/extend.
 type ExtendSession struct {
-	TTLMS int64 `json:"ttl_ms,omitempty"` // from now; 0: what it was created with
+	TTLMS int64 `json:"ttl_ms,omitempty"` // from now; 0: the time it was created with
 }
 
 // Session is a set of jobs with a directory and a budget.

@@ -72,7 +72,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery, each func(Event) erro
 	})
 }
 
-// wholeLines is bufio.ScanLines without what a cut leaves of a line.
+// wholeLines is bufio.ScanLines without the rest of a line that was cut.
 func wholeLines(data []byte, _ bool) (advance int, line []byte, err error) {
 	if end := bytes.IndexByte(data, '\n'); end >= 0 {
 		return end + 1, data[:end], nil

@@ -128,7 +128,7 @@ func NoEdges() Edges {
 	return Edges{Requires: []string{}, Wants: []string{}, After: []string{}, RequiredBy: []string{}, WantedBy: []string{}, Before: []string{}}
 }
 
-// Add adds what a service called name requires, wants and comes after, as far as it
+// Add adds the dependencies of a service called name, as far as it
 // is about the one called of: its own, or those that lead to it.
 func (e *Edges) Add(of, name string, requires, wants, after []string) {
 	if name == of {
@@ -145,7 +145,7 @@ func (e *Edges) Add(of, name string, requires, wants, after []string) {
 	}
 }
 
-// Dependencies is one element of GET /v1/dependencies: what a service comes after.
+// Dependencies is one element of GET /v1/dependencies: the dependencies of a service.
 type Dependencies struct {
 	Service  string   `json:"service"`
 	Profile  string   `json:"profile"`
@@ -155,9 +155,9 @@ type Dependencies struct {
 	After    []string `json:"after"`
 }
 
-// Usage is what a service's processes use, all together.
+// Usage is the resources of a service's processes, all together.
 type Usage struct {
-	MemoryBytes int64   `json:"memory_bytes"` // resident, with what they share; of a cgroup, what that is charged with, less cache
+	MemoryBytes int64   `json:"memory_bytes"` // resident, shared pages in each; of a cgroup, its charge, less cache
 	CPUS        float64 `json:"cpu_s"`        // seconds of CPU time
 	Processes   int     `json:"processes"`
 	Threads     int     `json:"threads"`
@@ -165,7 +165,7 @@ type Usage struct {
 	Cgroup *CgroupUsage `json:"cgroup,omitempty"` // nil: it has no cgroup of its own, or is of no service
 }
 
-// CgroupUsage is what the cgroup of a service tells besides.
+// CgroupUsage has the further figures of a service's cgroup.
 type CgroupUsage struct {
 	MemoryMax *int64   `json:"memory_max_bytes"` // null: no limit is in force
 	Pressure  Pressure `json:"pressure"`
@@ -183,7 +183,7 @@ type Pressure struct {
 // services, since the supervisor began.
 type Counts struct {
 	Journal  *JournalCounts  `json:"journal"`  // null: there is none
-	Services []ServiceCounts `json:"services"` // of which anything was counted
+	Services []ServiceCounts `json:"services"` // those with counts
 	Jobs     []JobCounts     `json:"jobs"`     // that have ended, since the supervisor began
 }
 
@@ -194,14 +194,14 @@ type JobCounts struct {
 	Count uint64 `json:"count"`
 }
 
-// JournalCounts is what the journal has done.
+// JournalCounts are the counters of the journal.
 type JournalCounts struct {
 	Records      uint64  `json:"records"` // appended
 	Bytes        uint64  `json:"bytes"`   // of these
 	Syncs        uint64  `json:"syncs"`
 	SyncS        float64 `json:"sync_s"`        // of all these
 	Refused      uint64  `json:"refused"`       // records that a command was told of that they cannot be appended
-	Dropped      uint64  `json:"dropped"`       // records of which nobody was told
+	Dropped      uint64  `json:"dropped"`       // records that nobody was told of
 	Segments     uint64  `json:"segments"`      // begun
 	SegmentBytes int64   `json:"segment_bytes"` // of the one that is written
 }
@@ -214,7 +214,7 @@ type ServiceCounts struct {
 	Health   *ProbeCounts `json:"health"`
 }
 
-// ProbeCounts is what has come of asking by one probe.
+// ProbeCounts are the counters of one probe.
 type ProbeCounts struct {
 	Asked  uint64  `json:"asked"`
 	Failed uint64  `json:"failed"`
@@ -268,7 +268,7 @@ type CreateProfile struct {
 	ExistOK     bool              `json:"exist_ok,omitempty"`
 	Restart     bool              `json:"restart,omitempty"` // with exist_ok: what runs with older values
 	Clone       string            `json:"clone,omitempty"`   // the profile whose files it begins with
-	Restore     string            `json:"restore,omitempty"` // an entry of the trash, or the profile of which it is the newest
+	Restore     string            `json:"restore,omitempty"` // an entry of the trash, or a profile whose newest is meant
 	Claimed     bool              `json:"claimed,omitempty"` // only if its gateway runs only under a deadline
 	Wait        *Wait             `json:"wait,omitempty"`
 }
@@ -285,7 +285,7 @@ type ProfileText struct {
 	Text string `json:"text"` // "": there is none
 	ID   string `json:"id"`   // of the profile: another one that has its name later has another
 	Kind string `json:"kind"` // of its gateway
-	Says string `json:"says"` // what the kind says of the keys that the file may have; "": there is no such kind
+	Says string `json:"says"` // the kind's values of the keys that the file may have; "": there is no such kind
 
 	Secrets []string `json:"secrets,omitempty"` // the names of the profile's secrets
 }
@@ -293,7 +293,7 @@ type ProfileText struct {
 // ReplaceProfile is the body of POST /v1/profiles/{name}/replace: a profile.yaml.
 type ReplaceProfile struct {
 	Text string  `json:"text"`
-	Base *string `json:"base,omitempty"` // what it was made of; null: whatever is there
+	Base *string `json:"base,omitempty"` // the text it was made from; null: any
 	ID   *string `json:"id,omitempty"`   // of the profile that it was made for; null: whichever has the name
 	// Claimed: only if its gateway runs only under a deadline, as it is and as it is to be.
 	Claimed bool `json:"claimed,omitempty"`
@@ -406,8 +406,8 @@ type Outcome struct {
 	Service Service  `json:"service"`
 	Changed bool     `json:"changed"` // false: it was so already
 	Problem *Problem `json:"problem"`
-	Along   []string `json:"along,omitempty"` // what was started, stopped or restarted with it
-	Note    string   `json:"note,omitempty"`  // what a profile that was created does without; what a stop leaves
+	Along   []string `json:"along,omitempty"` // services that were started, stopped or restarted with it
+	Note    string   `json:"note,omitempty"`  // the lacks of a profile that was created; the remains of a stop
 
 	// Left: the service is in the set, and the verb leaves it as it is, since it is stopped,
 	// scheduled or disabled.
@@ -443,7 +443,7 @@ type Reload struct {
 	Names  []string `json:"names,omitempty"`
 	DryRun bool     `json:"dry_run,omitempty"`
 
-	Operation bool  `json:"operation,omitempty"` // what is restarted and started is one operation
+	Operation bool  `json:"operation,omitempty"` // all restarts and starts are one operation
 	Rolling   int   `json:"rolling,omitempty"`   // and at most so many are out of service at once; 0: in one go
 	SteadyMS  int64 `json:"steady_ms,omitempty"`
 }
@@ -451,7 +451,7 @@ type Reload struct {
 // Reloaded is its answer: one line for each thing that changed (or would).
 type Reloaded struct {
 	Changes []Change `json:"changes"`
-	Notes   []string `json:"notes"` // what needs a new container, what was refused
+	Notes   []string `json:"notes"` // changes that need a new container, or were refused
 
 	Operation uint64 `json:"operation,omitempty"` // its id; 0: none was asked for, or nothing is restarted or started
 }
@@ -483,7 +483,7 @@ type Health struct {
 	Supervisor *Supervisor `json:"supervisor,omitempty"` // nil: a pure init, or one that does not say
 }
 
-// Supervisor is who supervises services: rlminit's two processes, by their ids in the
+// Supervisor is rlminit's two processes, by their ids in the
 // PID namespace of the container.
 type Supervisor struct {
 	Name    string `json:"name"`     // rlminit
@@ -508,7 +508,7 @@ type Secret struct {
 	Name    string    `json:"name"`
 	Version int       `json:"version"` // of the profile's secrets, that brought its value
 	At      time.Time `json:"at"`      // since when it has that
-	UID     *uint32   `json:"uid"`     // of the caller who gave it; null: nobody knows
+	UID     *uint32   `json:"uid"`     // of the caller that gave it; null: nobody knows
 	InUse   bool      `json:"in_use"`  // the gateway runs, and began with it
 }
 
@@ -570,7 +570,7 @@ type Event struct {
 // TypeBooted is the type of the record of a boot that is over, Booted.
 const TypeBooted = "booted"
 
-// Booted is what a supervisor records once it is ready.
+// Booted is the record of a supervisor that is ready.
 type Booted struct {
 	Generation int        `json:"generation"` // of the supervisor in this start of the container, from 1
 	Services   int        `json:"services"`
@@ -616,7 +616,7 @@ var RecordTypes = []string{
 	"session_created", "session_ended", "session_extended", "snapshot", "threshold", "transition",
 }
 
-// CheckTypes refuses what is asked of records of a type that none can have.
+// CheckTypes refuses a request about records of a type that none can have.
 func CheckTypes(types []string) error {
 	for _, kind := range types {
 		if !slices.Contains(RecordTypes, kind) {
@@ -643,7 +643,7 @@ type Problem struct {
 	Title    string `json:"title"`
 	Status   int    `json:"status"` // HTTP
 	Detail   string `json:"detail"`
-	ExitCode int    `json:"exit_code"` // what the command exits with, DESIGN.md
+	ExitCode int    `json:"exit_code"` // the exit code of the command
 	// Retryable: the same request may succeed at another time, with nothing changed by
 	// whoever makes it. False is no promise that it cannot.
 	Retryable bool   `json:"retryable"`
