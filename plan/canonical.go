@@ -5,7 +5,7 @@ import (
 )
 
 // canonical is a value as RFC 8785 writes JSON: one text for one value,
-// whoever wrote it.
+// whatever wrote it.
 func canonical(v any) ([]byte, error) {
 	b, err := marshal(v)
 	if err != nil {

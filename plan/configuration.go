@@ -10,11 +10,11 @@ import (
 // its path.
 const KindConfiguration = "configuration"
 
-// IsConfiguration tells whether the name of a change, or of what is there, is the
+// IsConfiguration tells whether the name of a change, or of a present object, is the
 // configuration's: no profile's has a slash.
 func IsConfiguration(name string) bool { return strings.HasPrefix(name, "/") }
 
-// kindOf is the kind of a change by what it is about.
+// kindOf is the kind of a change by its subject.
 func kindOf(name string) string {
 	if IsConfiguration(name) {
 		return KindConfiguration
@@ -22,7 +22,7 @@ func kindOf(name string) string {
 	return KindProfile
 }
 
-// ConfigurationText is the place of the configuration's whole text among what a
+// ConfigurationText is the place of the configuration's whole text among the values that a
 // plan has as digests: the change is approved by it, and apply reads it again.
 const ConfigurationText = "configuration"
 

@@ -37,9 +37,9 @@ type Source struct {
 var Keys = []string{"state", partSecrets}
 
 // Parse reads a declared set. dir is the directory that the paths in it are
-// relative to. Every fault of its form is found; whether what it says of a
-// profile makes a service is found by the Check that goes with each, for which
-// it takes the configuration.
+// relative to. Every fault of its form is found. Whether a profile makes a
+// service is found by the Check that goes with each, since that takes the
+// configuration.
 func Parse(file, dir string, data []byte) (*Declared, *document.Reading) {
 	doc, malformed := document.Parse(file, data)
 	top, reading := doc.Read(verbatim)
@@ -80,7 +80,7 @@ func hasKey(n document.Node, name string) (there bool) {
 	return there
 }
 
-// Scope is what a set is about where nobody says it.
+// Scope is the default scope of a set.
 func (d *Declared) Scope() Scope {
 	switch {
 	case d.Configuration == "":
@@ -91,7 +91,7 @@ func (d *Declared) Scope() Scope {
 	return Configuration
 }
 
-// Lacks is what a scope is about and the set says nothing of.
+// Lacks is the part of a scope that the set does not declare.
 func (d *Declared) Lacks(s Scope) string {
 	switch {
 	case s.Profiles() && !d.profiles:
@@ -106,7 +106,7 @@ func (d *Declared) readProfiles(dir string) document.Setter {
 	return func(n document.Node) {
 		n.Each(func(key, value document.Node) {
 			w := Wanted{Name: key.Key(), State: service.Running, Node: value, Secrets: map[string]Source{}}
-			if value.Describes() { // what is in it is judged with the configuration
+			if value.Describes() { // its content is judged with the configuration
 				fields := service.OverrideFields()
 				fields["state"], fields[partSecrets] = document.OneOf(&w.State, service.Running, service.Stopped), secrets(w.Secrets, dir)
 				fields.Read(value)
@@ -205,7 +205,7 @@ func (d *Declared) Files() map[string]map[string]string {
 	return all
 }
 
-// Outside is what is declared and not within a scope: names of profiles, and
+// Outside is the part of a set that is not within a scope: names of profiles, and
 // configuration.
 func (d *Declared) Outside(s Scope) (names []string) {
 	if d.Configuration != "" && !s.Configures() {

@@ -50,14 +50,14 @@ type Field struct {
 	New   *string `json:"new"`
 }
 
-// After is what a profile is when its change was carried out.
+// After is a profile after its change.
 type After struct {
 	State      service.Intent `json:"state"`
 	Definition Tree           `json:"definition"`
 	Sealed     []Sealed       `json:"sealed"`
 }
 
-// Subject is what a rule of apply.allow is held against.
+// Subject is the name that a rule of apply.allow is held against.
 func (c Change) Subject() string { return c.Kind + "/" + c.Name }
 
 // KindProfile is the kind of a change to a profile.
@@ -173,7 +173,7 @@ func change(op reconcile.Op, name string, present map[string]Present, wanted map
 	return c
 }
 
-// secretsOf are the digests of what is given to a service beside its environment.
+// secretsOf are the digests of a service's secrets beside its environment.
 func secretsOf(p Profile) map[string]string {
 	own := maps.Clone(p.Sealed)
 	maps.DeleteFunc(own, func(at, _ string) bool {

@@ -5,10 +5,10 @@
 //
 //	declared file ─ Parse ─┐
 //	                       ├─ New ─ Plan ─ Encode ─ a file, and its hash
-//	what is there ─────────┘                          └─ Verify, by apply
+//	current state ─────────┘                          └─ Verify, by apply
 //
-// What is to be done is decided by reconcile.Diff, as at boot and at a reload;
-// this package turns profiles into what it compares, and its operations into
+// reconcile.Diff decides, as at boot and at a reload;
+// this package turns profiles into its input, and its operations into
 // changes with fields that a person can read.
 //
 // It is pure: it opens no file, knows no clock and draws no random numbers; it

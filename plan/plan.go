@@ -38,8 +38,8 @@ type Plan struct {
 	Scope   Scope     `json:"scope"`
 	Source  Origin    `json:"source"`
 	Base    Base      `json:"base"`
-	// Allow says who may apply it, as the configuration said when it was made;
-	// null: whoever may command.
+	// Allow has the users that may apply it, as the configuration had them when it was made;
+	// null: every user that may command.
 	Allow     []Rule   `json:"allow"`
 	Salt      string   `json:"salt"` // of the digests
 	Changes   []Change `json:"changes"`
@@ -55,14 +55,14 @@ type Origin struct {
 	Clean    bool   `json:"clean"`    // it was looked at, and nothing in it is uncommitted
 }
 
-// Base is what a plan starts from.
+// Base is a plan's starting point.
 type Base struct {
 	Volume   string `json:"volume"`   // which one
 	Revision int    `json:"revision"` // the last that was applied; 0: none
-	Digest   string `json:"digest"`   // DigestOf what is in its scope
+	Digest   string `json:"digest"`   // DigestOf the profiles in its scope
 }
 
-// Rule says that a uid may apply what a scope covers.
+// Rule lets a uid apply changes within a scope.
 type Rule struct {
 	UID   uint32 `json:"uid"`
 	Scope string `json:"scope"`
@@ -187,7 +187,7 @@ func Verify(text []byte, approved string) (*Plan, error) {
 	return p, nil
 }
 
-// Read is Verify for who only looks at the plan. The error is ErrAltered.
+// Read is Verify for a reader of the plan. The error is ErrAltered.
 func Read(text []byte) (*Plan, error) {
 	altered := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s; make it again with rlminit plan", ErrAltered, fmt.Sprintf(format, args...))

@@ -8,7 +8,7 @@ import (
 	"rlminit/service"
 )
 
-// Scope says what a plan may decide about: all, profiles, profile/NAME,
+// Scope bounds a plan: all, profiles, profile/NAME,
 // configuration, or service/NAME, which is that service in the configuration.
 type Scope string
 
@@ -27,7 +27,7 @@ const (
 	serviceScope = "service/"
 )
 
-// ParseScope reads what a person writes. The error says what to write instead.
+// ParseScope reads a person's text. The error names a right one.
 func ParseScope(s string) (Scope, error) {
 	kind, name, named := strings.Cut(s, "/")
 	switch {

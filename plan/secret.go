@@ -59,7 +59,7 @@ func named(key string, value any) (values []string) {
 }
 
 // seal masks in a tree what nobody is to read (package redact), and some secrets wherever they
-// stand, and returns what is masked by place: a text, or a list as JSON.
+// stand, and returns the masked values by place: a text, or a list as JSON.
 func seal(t Tree, secrets redact.Set) (clean Tree, values map[string]string) {
 	s := sealing{secrets: secrets, values: map[string]string{}}
 	return s.tree("", t), s.values
@@ -86,7 +86,7 @@ func (s sealing) tree(at string, t Tree) Tree {
 	return clean
 }
 
-// value is a value without what is secret in it. A list is one value, with all that is in it.
+// value is a value without its secrets. A list is one value, with all its items.
 func (s sealing) value(key string, value any) any {
 	switch v := value.(type) {
 	case Tree:
@@ -194,7 +194,7 @@ func spots(t Tree, at string) (count int) {
 	return count
 }
 
-// without is a tree less what is at some places.
+// without is a tree less some places.
 func without(t Tree, places map[string]string) Tree {
 	clean := cloneTree(t)
 	for at := range places {
@@ -206,7 +206,7 @@ func without(t Tree, places map[string]string) Tree {
 	return clean
 }
 
-// prune takes the mappings out of a tree in which nothing is.
+// prune takes the empty mappings out of a tree.
 func prune(t Tree) {
 	for key, value := range t {
 		if inner, is := value.(Tree); is {

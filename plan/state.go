@@ -26,11 +26,11 @@ type Profile struct {
 type Present struct {
 	Profile
 	Fault  string // why it cannot be run; its Definition is not to be trusted then
-	Astray string // what is wanted of it is not so: "failed: …"; "": it is
+	Astray string // the difference from its desired state: "failed: …"; "": none
 	Kept   bool   // it cannot be deleted: the profile that is the home directory
 }
 
-// Shape takes the secrets out of what a profile.yaml says, and out of those that
+// Shape takes the secrets out of a profile.yaml, and out of those that
 // are kept beside it.
 func Shape(salt string, state service.Intent, t Tree, secrets map[string]string) Profile {
 	p := Profile{State: state, Definition: t, Sealed: map[string]string{}}.Resealed(salt, slices.Collect(maps.Values(secrets))...)
@@ -69,7 +69,7 @@ func (p Profile) masked(secrets redact.Set) Profile {
 	return p
 }
 
-// alike are two states of a profile that can be compared and shown together: what is secret in
+// alike are two states of a profile that can be compared and shown together: a secret of
 // one is masked in the other, and equal values are masked in both or in none.
 func alike(a, b Profile) (Profile, Profile) {
 	a.salt = cmp.Or(a.salt, b.salt)
@@ -81,8 +81,8 @@ func alike(a, b Profile) (Profile, Profile) {
 	return a, b
 }
 
-// maskAs masks in p, which is nobody else's, what is masked in another one and is the same; in
-// one of an older version what is not the same too.
+// maskAs masks in p, which is nobody else's, the values that are masked in another one and are
+// the same; in one of an older version other values too.
 func (p *Profile) maskAs(other Profile) {
 	for at, digest := range other.Sealed {
 		in, key := find(p.Definition, at)
@@ -132,7 +132,7 @@ func (w Wanted) inline() (values []string) {
 // fingerprint changes when the definition does, and not when the intent does.
 func (p Profile) fingerprint() string {
 	p.State = service.IntentNone
-	p.Definition = without(p.Definition, p.Sealed) // what is masked there, the digests tell
+	p.Definition = without(p.Definition, p.Sealed) // the digests tell masked values apart
 	if p.Sealed == nil {
 		p.Sealed = map[string]string{}
 	}
@@ -143,8 +143,8 @@ func (p Profile) fingerprint() string {
 	return string(b)
 }
 
-// DigestOf is what the base of a plan has of the profiles in its scope: it is
-// another one as soon as any of them is recorded otherwise. What is alive is not
+// DigestOf is a digest of the profiles in a plan's scope, for its base: it is
+// another one as soon as any of them is recorded otherwise. Observed states are not
 // in it, for a service that fails between plan and apply is no change that
 // somebody made.
 func DigestOf(present map[string]Present) string {

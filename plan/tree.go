@@ -14,10 +14,10 @@ import (
 	"rlminit/service"
 )
 
-// Tree is what a profile.yaml says, as it is written: a value is a string, a
+// Tree is a profile.yaml as it is written: a value is a string, a
 // list ([]any) or another mapping. Numbers and booleans are the text that
-// stands there, for that is how they are read (package document), and what is
-// null is left out.
+// stands there, for that is how they are read (package document), and null
+// is left out.
 type Tree = map[string]any
 
 // treeOf reads a mapping, less the keys that are left out.
@@ -109,7 +109,7 @@ func marshal(v any) ([]byte, error) {
 // heading begins each profile.yaml that is written by an apply.
 const heading = "# Written by rlminit apply. A change that is made here shows in rlminit drift,\n# and is undone by the next apply.\n"
 
-// Text is the profile.yaml that says what a tree says.
+// Text is a tree as a profile.yaml.
 func Text(t Tree) ([]byte, error) {
 	if len(t) == 0 {
 		return []byte(heading), nil
@@ -154,7 +154,7 @@ func node(v any) *yaml.Node {
 }
 
 // ParseTree reads a profile.yaml back. An error means that it cannot be read
-// at all; whether what it says is right is for service.Override to judge.
+// at all; service.Override judges its content.
 func ParseTree(file string, data []byte) (Tree, error) {
 	doc, faults := document.Parse(file, data)
 	if len(faults) > 0 {

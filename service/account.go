@@ -16,7 +16,7 @@ var accountPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCo
 // MaxID is the highest uid or gid; the one above means "no change" in chown(2).
 const MaxID = 1<<32 - 2
 
-// CheckAccount says what is wrong with a user's or group's name or number, as
+// CheckAccount names the fault of a user's or group's name or number, as
 // the end of a sentence; "" if nothing is.
 func CheckAccount(s string) string {
 	if s != "" && strings.Trim(s, "0123456789") == "" {

@@ -6,7 +6,7 @@ import (
 	"rlminit/internal/document"
 )
 
-// Control is what a service may ask of the control socket, each more than the one before.
+// Control is a service's permission at the control socket, each more than the one before.
 type Control string
 
 // The levels of Control.
@@ -20,7 +20,7 @@ const (
 
 var controls = []Control{ControlNone, ControlRead, ControlOperate, ControlApprove, ControlAll}
 
-// Allows tells whether who has the level c may do what needs another one.
+// Allows tells whether a caller of the level c may do an act that needs another one.
 func (c Control) Allows(needs Control) bool {
 	return slices.Index(controls, c) >= slices.Index(controls, needs)
 }

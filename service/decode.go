@@ -13,7 +13,7 @@ import (
 	"rlminit/internal/document"
 )
 
-// Fault and Faults say what is wrong with a definition.
+// Fault and Faults are the errors of a definition.
 type (
 	Fault  = document.Fault
 	Faults = document.Faults
@@ -49,7 +49,7 @@ func Default(name string) *Definition {
 }
 
 // Decode reads a service.yaml: the definition of the service name, with its
-// profile and port. file is what the faults call it.
+// profile and port. file is its name in the faults.
 func Decode(file, name string, data []byte, lookup Lookup) (*Definition, Faults) {
 	doc, _ := document.ParseUpTo(MaxSize, file, data)
 	top, reading := doc.Read(lookup)
@@ -75,7 +75,7 @@ func (d *Definition) Read(n document.Node) {
 }
 
 // Fields are the keys of a service in configuration. Each is read into d, over
-// what is there. What they make together is for Check to judge.
+// what is there. Check judges the whole.
 func (d *Definition) Fields() document.Fields {
 	return document.Fields{
 		"command":     argv(&d.Command),
@@ -196,7 +196,7 @@ func argv(p *[]string) document.Setter {
 
 var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`) })
 
-// CheckName says what is wrong with the name of a service (with or without
+// CheckName names the fault of the name of a service (with or without
 // "gateway-" before it), as the end of a sentence; "" if nothing is.
 func CheckName(name string) string {
 	if namePattern().MatchString(strings.TrimPrefix(name, GatewayPrefix)) {

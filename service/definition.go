@@ -13,9 +13,9 @@ import (
 // Definition says how one service is run. Decode fills in every default, so
 // that a reader of a Definition never has to know one.
 //
-// Invariant: who has made one may change it until somebody else has it, and nobody from
-// then on: the configuration, the service that runs by it and what is under way for that
-// share one, without a lock. Another one is made of a copy.
+// Invariant: only its maker may change one, and only until another goroutine has it. The
+// configuration, the service that runs by it and the operations under way for that share
+// one, without a lock. Another one is made of a copy.
 type Definition struct {
 	Name    string // as in status: "gateway-alice", "dashboard"
 	Profile string // the profile it is the gateway of, or ""
@@ -41,7 +41,7 @@ type Definition struct {
 	// Schedules are commands that are run as jobs beside the service, by name, while it is
 	// to run.
 	Schedules map[string]Recurring
-	Control   Control // what it may ask of the control socket
+	Control   Control // its permission at the control socket
 
 	Requires, Wants, After []string
 
@@ -137,10 +137,10 @@ const (
 type Stop struct {
 	Signal  unix.Signal
 	Timeout time.Duration // until SIGKILL
-	Kill    KillScope     // who gets the first signal
+	Kill    KillScope     // the receivers of the first signal
 }
 
-// KillScope says who gets the stop signal: SIGKILL always goes to all.
+// KillScope has the receivers of the stop signal: SIGKILL always goes to all.
 type KillScope string
 
 // The scopes of the stop signal.
@@ -189,7 +189,7 @@ type Rlimit struct {
 }
 
 // Limits are the rlimits of a service, keyed by the RLIMIT_ number of
-// setrlimit(2), and what a cgroup bounds, for setrlimit(2) knows no memory,
+// setrlimit(2), and those of a cgroup, for setrlimit(2) knows no memory,
 // processes or CPU of several processes together. Zero: not limited by rlminit.
 type Limits struct {
 	Rlimits map[int]Rlimit
@@ -198,7 +198,7 @@ type Limits struct {
 	CPU     float64 // cores
 }
 
-// Sandbox says what a service may do beyond what its user may.
+// Sandbox has the rights of a service beyond those of its user.
 type Sandbox struct {
 	Capabilities []string // CAP_NET_BIND_SERVICE and so on; root-owned configuration only
 	NoNewPrivs   bool

@@ -101,7 +101,7 @@ func (e *encoder) lifecycle(d *Definition) {
 	})
 }
 
-// surroundings is what a service has around it: its log, limits, walls and secrets.
+// surroundings are the log, limits, walls and secrets of a service.
 func (e *encoder) surroundings(d *Definition) {
 	e.nested("log", func() {
 		e.word(true, "file", strconv.FormatBool(d.Log.File))

@@ -39,7 +39,7 @@ func (i Isolation) Ports(own int) (connect, bind isolate.Ports) {
 	return connect, bind
 }
 
-// isolation reads a level, or a mapping over what is there. A list replaces that
+// isolation reads a level, or a mapping over the present value. A list replaces that
 // of before.
 func isolation(p *Isolation) document.Setter {
 	return func(n document.Node) {
@@ -208,7 +208,7 @@ func (d *Definition) checkIsolation(n document.Node) {
 	}
 }
 
-// secrets reads NAME: {file: PATH}, over what is there.
+// secrets reads NAME: {file: PATH}, over the present ones.
 func secrets(p *map[string]string) document.Setter {
 	return func(n document.Node) {
 		if n.IsList() {

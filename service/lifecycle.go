@@ -11,7 +11,7 @@ import (
 	"rlminit/internal/document"
 )
 
-// restart reads a word, or a mapping over what is there.
+// restart reads a word, or a mapping over the present value.
 func restart(p *Restart) document.Setter {
 	return func(n document.Node) {
 		policy := document.OneOf(&p.Policy, RestartAlways, RestartOnFailure, RestartNo)
@@ -94,7 +94,7 @@ func nilIfEmpty[T any](list []T) []T {
 	return list
 }
 
-// stop reads a mapping over what is there.
+// stop reads a mapping over the present value.
 func stop(p *Stop) document.Setter {
 	return document.Fields{
 		"signal":  stopSignal(&p.Signal),
@@ -162,7 +162,7 @@ func SignalName(s unix.Signal) string {
 	return strconv.Itoa(int(s))
 }
 
-// Deadline says what a service needs to run: "" nothing.
+// Deadline is the condition of a service's run: "" none.
 type Deadline string
 
 // DeadlineRequired is of a service that runs only under a fence and a deadline, which a

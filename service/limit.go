@@ -144,7 +144,7 @@ func RlimitName(number int) string {
 	return strconv.Itoa(number)
 }
 
-// ReadLimits reads a mapping of limits over what is there.
+// ReadLimits reads a mapping of limits over the present ones.
 func ReadLimits(p *Limits) document.Setter {
 	return func(n document.Node) {
 		values := maps.Clone(p.Rlimits)
@@ -249,7 +249,7 @@ func limitText(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// sandbox reads a mapping over what is there.
+// sandbox reads a mapping over the present value.
 func sandbox(p *Sandbox) document.Setter {
 	return document.Fields{
 		"capabilities": Capabilities(&p.Capabilities),

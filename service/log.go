@@ -8,7 +8,7 @@ import (
 	"rlminit/internal/redact"
 )
 
-// log reads a mapping over what is there.
+// log reads a mapping over the present value.
 func log(p *Log) document.Setter { return logFields(p).Read }
 
 func logFields(p *Log) document.Fields {
@@ -25,7 +25,7 @@ func logFields(p *Log) document.Fields {
 	}
 }
 
-// profileLog reads what a profile may say of its log: it adds to what is masked, and
+// profileLog reads the keys of a profile's log: it adds patterns, and
 // says nothing of where lines go.
 func profileLog(p *Log) document.Setter {
 	fields := logFields(p)
@@ -36,7 +36,7 @@ func profileLog(p *Log) document.Setter {
 	}
 }
 
-// patterns reads a list of what is masked in place of the one that is there.
+// patterns reads a list of patterns in place of the present one.
 func patterns(p *[]string) document.Setter {
 	return func(n document.Node) {
 		list, size, ok := readPatterns(n, nil)
@@ -53,7 +53,7 @@ func patterns(p *[]string) document.Setter {
 // root does, in instructions of programs.
 const mostAdded = 256
 
-// morePatterns adds those that it reads to what is there.
+// morePatterns adds those that it reads to the present ones.
 func morePatterns(p *[]string) document.Setter {
 	return func(n document.Node) {
 		list, size, ok := readPatterns(n, *p)

@@ -10,7 +10,7 @@ import (
 )
 
 // own are the keys that a profile's own file may set, beside limits and isolation, which
-// it may only narrow: what `none` for one does, which switches off what the kind says. nil:
+// it may only narrow: the effect of `none` for one, which switches off the kind's value. nil:
 // it cannot be switched off. docs/configuration.md has the same table.
 //
 // A gateway can write that file, so it grants nothing: it has no key for a user or a
@@ -60,11 +60,11 @@ const KindKey = "kind"
 const DefaultKind = "default"
 
 // Override is base as a profile.yaml changes it. Variables and schedules are set over
-// those of base; in restart, ready, health, stop and log what is not named stays; lists
+// those of base; in restart, ready, health, stop and log other keys stay; lists
 // and command take the place of base's; isolation only gets closer, and limits only go
 // down. An empty file changes nothing.
 //
-// lookup must give only what the gateway's own environment holds.
+// lookup must give only variables of the gateway's own environment.
 func Override(base *Definition, file string, data []byte, lookup Lookup) (*Definition, Faults) {
 	doc, _ := document.Parse(file, data)
 	n, reading := doc.Read(lookup)
@@ -103,7 +103,7 @@ func Over(r *document.Reading, others []string) {
 	r.Over(instead)
 }
 
-// isNone is true for the word that switches off what a kind says.
+// isNone is true for the word that switches off a kind's value.
 func isNone(n document.Node) bool { return !n.Describes() && n.IsScalar() && n.Raw() == "none" }
 
 // OverrideFields are the keys of a profile.yaml.
@@ -160,10 +160,10 @@ func orNone(set document.Setter, off func()) document.Setter {
 }
 
 // longestStop is how long a profile may have its gateway take to stop, where its kind does
-// not say more: who depends on it, or deletes it, waits for that.
+// not say more: a service that depends on it, or its deletion, waits for that.
 const longestStop = time.Minute
 
-// profileStop reads what a profile says of its stop.
+// profileStop reads a profile's stop.
 func profileStop(p *Stop) document.Setter {
 	return func(n document.Node) {
 		next, most := *p, max(p.Timeout, longestStop)
@@ -176,7 +176,7 @@ func profileStop(p *Stop) document.Setter {
 	}
 }
 
-// lower reads limits, each of which must be at most what is there.
+// lower reads limits, each at most the present one.
 func lower(p *Limits) document.Setter {
 	return func(n document.Node) {
 		base := *p

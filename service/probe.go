@@ -12,7 +12,7 @@ import (
 	"rlminit/internal/document"
 )
 
-// ready reads a probe over what is there. A kind replaces the kind that was
+// ready reads a probe over the present one. A kind replaces the kind that was
 // there.
 func ready(p **Probe) document.Setter {
 	return func(n document.Node) {

@@ -12,7 +12,7 @@ const reachTries = 64
 
 // Unreachable tells whether Limit can never count for runs that were ready: as many
 // restarts take longer than Window, though each run ends as soon as it may. takes is how
-// long they take at the least, in which chance has shortened every delay. A run that
+// long they take at the least, with every delay shortened by chance. A run that
 // was never ready counts whatever the window.
 func (r *Restart) Unreachable() (takes time.Duration, is bool) {
 	if r.Limit <= 0 || r.Policy == RestartNo {

@@ -2,7 +2,7 @@ package service
 
 import "time"
 
-// Intent is what a person wants of a service. Only a command changes it: a
+// Intent is the desired state of a service. Only a command changes it: a
 // container that is stopped, killed or crashes does not.
 type Intent string
 
@@ -13,7 +13,7 @@ const (
 	Stopped    Intent = "stopped"
 )
 
-// Seen is the state in which a service was last seen, as the state file has it.
+// Seen is the observed state of a service, as the state file has it.
 type Seen string
 
 // The states of a state file.
@@ -42,10 +42,10 @@ const (
 // volume.
 type Record struct {
 	Origin     Origin
-	Fault      string // of a corrupt one: what is wrong, for people
+	Fault      string // of a corrupt one: the fault, for people
 	Profile    string // whose it says it is
 	Desired    Intent
-	Said       Intent // what the file says is wanted, where the journal has something else
+	Said       Intent // the file's desired state, where the journal has another one
 	Seen       Seen
 	PID        int    // 0: none
 	StartTime  uint64 // clock ticks since boot, proc_pid_stat(5); 0: none

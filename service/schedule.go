@@ -138,7 +138,7 @@ func schedules(p *map[string]Recurring) document.Setter {
 // has a schedule is started by that.
 func (d *Definition) StartsAtBoot() bool { return d.Enabled && d.Schedule == nil }
 
-// checkSchedule refuses what a job cannot be.
+// checkSchedule refuses settings that a job cannot have.
 func (d *Definition) checkSchedule(n document.Node) {
 	if d.Schedule != nil && d.Type != Oneshot {
 		at(n, "schedule").Fault("needs type: oneshot; a daemon always runs")

@@ -18,7 +18,7 @@ const (
 
 var networks = []string{"tcp", "tcp4", "tcp6", "udp", "udp4", "udp6", "unix", "unixgram"}
 
-// sockets reads the list anew: it replaces what is there.
+// sockets reads the list anew: it replaces the present one.
 func sockets(p *[]Socket) document.Setter {
 	return func(n document.Node) {
 		items, ok := n.Items()
@@ -63,7 +63,7 @@ func Listen(p *Socket, of ...string) document.Setter {
 // listen reads NETWORK:ADDRESS.
 func listen(p *Socket) document.Setter { return listenOn(p, networks) }
 
-// examples are what a socket can be, of each kind.
+// examples are sockets of each kind.
 var examples = []struct{ network, socket string }{
 	{"tcp", `"tcp:127.0.0.1:8080"`}, {"udp", `"udp:127.0.0.1:53"`}, {"unix", `"unix:/run/app.sock"`},
 }

@@ -20,7 +20,7 @@ import (
 	"rlminit/wire"
 )
 
-// boot brings up what is wanted: what a predecessor left, then what volume and
+// boot brings up the desired services: those that a predecessor left, then those that volume and
 // configuration say. Then it serves the control socket. It runs beside the loop. settled
 // is called when what booting caused is over.
 func (s *supervisor) boot(control int, settled func()) {
@@ -40,7 +40,7 @@ func (s *supervisor) boot(control int, settled func()) {
 	s.Jobs.Start(journal.JobRecords(), held, stopping)
 	s.Jobs.Schedules(s.backend.Jobs.Scheduled)
 	go journal.Hooks.Run()
-	var meant []string // what the container is for is on its way from the first moment on
+	var meant []string // the container's main service is on its way from the first moment on
 	if !s.Memory.Done(handover.Fulfilled) {
 		for _, name := range s.Purpose.Names() {
 			meant = append(meant, name, profiles.GatewayName(name))
@@ -77,8 +77,8 @@ func (s *supervisor) boot(control int, settled func()) {
 	console.NotifyManager("READY=1")
 }
 
-// awaitStarts waits as long as services come up one after the other: what is written of
-// them meanwhile would take the time that they need.
+// awaitStarts waits as long as services come up one after the other: files that are written
+// meanwhile would take the time that they need.
 func (s *supervisor) awaitStarts() {
 	const most = 50 * time.Millisecond
 	for left, pause := math.MaxInt, time.Millisecond; ; pause = min(2*pause, most) {
@@ -101,7 +101,7 @@ func (s *supervisor) stepsBefore() (steps []wire.BootStep) {
 	return steps
 }
 
-// fulfil starts, once a boot, what the arguments ask for and what the container
+// fulfil starts, once a boot, the services of the arguments and those that the container
 // lives with, whatever was recorded of them. Nobody's intent changes by that.
 func (s *supervisor) fulfil() {
 	if !s.Memory.Done(handover.Fulfilled) {
@@ -117,7 +117,7 @@ func (s *supervisor) fulfil() {
 	s.loop.Fulfilled()
 }
 
-// startFor starts one of them, and what goes along with it. What has been started
+// startFor starts one of them, and the services that go along with it. What has been started
 // in this boot already is not, though it may have ended: by a predecessor that
 // died while it was at it, say.
 func (s *supervisor) startFor(name string) (code int32, err error) {

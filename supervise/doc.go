@@ -1,6 +1,6 @@
 // Package supervise is tier 2: everything about services that takes judgement.
 // It keeps their definitions and states, starts and stops them through tier 1,
-// and records on the volume what is wanted.
+// and records desired states on the volume.
 //
 // It runs unprivileged and may be killed at any moment: what must outlive it is
 // in tier 1's table, in the descriptors that tier 1 holds, in the slots on

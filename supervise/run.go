@@ -56,7 +56,7 @@ func Run(version string) int {
 	}
 	console.Traceable()
 	booted := garbage.Hurry(garbage.Boot)
-	unix.Umask(0o022) // status files are for everybody; what is not says its mode
+	unix.Umask(0o022) // status files are for everybody; other files say their mode
 	// Where the services have our uid they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		slog.Warn("cannot become undumpable", "err", err)
@@ -140,7 +140,7 @@ func connect() (*supervisor, <-chan error, error) {
 	}
 }
 
-// open makes ready what the loop needs.
+// open prepares the loop's drivers.
 func (s *supervisor) open() (err error) {
 	if err := s.openHandover(); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (s *supervisor) openHandover() error {
 	return nil
 }
 
-// collectorKey names what the log collector needs of its predecessor.
+// collectorKey names the log collector's state for a successor.
 const collectorKey = "log"
 
 // openLogs starts the collector, on the volume where there is one, and else in the service
@@ -230,7 +230,7 @@ func (s *supervisor) assemble() (err error) {
 		Gone: func() { _ = s.remake() },
 		Took: s.tookVolume, Lost: func() { s.Jobs.Use(s.Volume.Journal.JobRecords()); s.Registry.Look() }, // which ends all profiles: another container runs them
 	}
-	s.Jobs = s.backend.Jobs.Employ() // whose is what a predecessor left of them
+	s.Jobs = s.backend.Jobs.Employ() // it is theirs, with the jobs that a predecessor left
 	s.Tier1.Host(s.Jobs)
 	s.Volume.Journal.Hooks = s.backend.Jobs.TellHooks(s.Events.Publish, s.Memory.Table)
 	s.loop.Use(&s.Drivers)
