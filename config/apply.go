@@ -8,7 +8,7 @@ import (
 	"rlminit/service"
 )
 
-// applying reads apply: who may apply which plans.
+// applying reads apply: users and the plans they may apply.
 func applying(p *[]ApplyRule) document.Setter {
 	return func(n document.Node) {
 		rules := []ApplyRule{}
@@ -27,7 +27,7 @@ func applying(p *[]ApplyRule) document.Setter {
 	}
 }
 
-// applyScope reads what a rule covers.
+// applyScope reads the scope of a rule.
 func applyScope(p *string) document.Setter {
 	return func(n document.Node) {
 		s, ok := n.Text()

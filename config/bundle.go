@@ -26,7 +26,7 @@ type Bundle struct {
 	Flags map[string]string // of the command line, as keys: home, stop_timeout, …
 	Args  []string          // of the main command, after --
 	Run   Run               // what Compile made of Args
-	Own   []Own             // what was read later for some services alone: a Config's, on its way to a successor
+	Own   []Own             // files read later for some services alone: a Config's, on its way to a successor
 
 	// Services are the lines of Files[0] that its key services takes up; none before it is
 	// parsed, where there is no such key, or where lines cannot be told.
@@ -158,7 +158,7 @@ func readBundle(path string, trustNobody bool) (Bundle, error) {
 }
 
 // ReadUntrustedFile reads one file that is only looked at: it may be anybody's,
-// and of any size. What is longer than limit bytes is cut short beyond that.
+// and of any size. Beyond limit bytes it is cut.
 func ReadUntrustedFile(path string, limit int) ([]byte, error) { return readFile(path, limit, false) }
 
 // readFile reads one file, without waiting for anything that only looks like

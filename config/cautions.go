@@ -10,10 +10,10 @@ import (
 	"rlminit/service"
 )
 
-// Cautions are what a configuration says that cannot be as it seems to be, though nothing in
+// Cautions are settings that cannot have the effect they seem to have, though nothing in
 // it is wrong: a line for each.
 func (c *Config) Cautions() (all []string) {
-	defined := map[string]*service.Definition{} // by what a person calls it
+	defined := map[string]*service.Definition{} // by the name for people
 	if c.Gateway != nil {
 		maps.Copy(defined, c.Gateway.Samples(c))
 	}
@@ -30,7 +30,7 @@ func (c *Config) Cautions() (all []string) {
 		all = append(all, fmt.Sprintf("%s.stop.timeout is %s, and stop_timeout leaves a service %s: it is killed then%s; write stop_timeout: %s, and have the engine wait longer: docker stop -t %d",
 			longest, d.Stop.Timeout, c.stopsWithin().Round(100*time.Millisecond), more, needs.Truncate(time.Second), int((needs+time.Second).Seconds())))
 	}
-	at := map[string][]string{} // by local address, who is ready when that answers
+	at := map[string][]string{} // by local address, the services that are ready when that answers
 	for _, name := range names {
 		if d := defined[name]; d.Ready != nil {
 			host, port := d.Ready.Local()
@@ -52,7 +52,7 @@ func (c *Config) Cautions() (all []string) {
 	return all
 }
 
-// stopsWithin is what the container's stop leaves a service; the rest is for what services
+// stopsWithin is the time that the container's stop leaves a service; the rest is for what services
 // leave behind.
 func (c *Config) stopsWithin() time.Duration { return c.StopTimeout * 8 / 10 }
 

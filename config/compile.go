@@ -16,11 +16,11 @@ import (
 	"rlminit/wire"
 )
 
-// Compiled is what a configuration comes to in a given place.
+// Compiled is a configuration's effect in a given place.
 type Compiled struct {
 	Policy wire.Policy
 	Run    Run      // what becomes of the arguments
-	Notes  []string // what the place does not allow, to be said once
+	Notes  []string // settings that the place does not allow, to be reported once
 	// Cautions are likewise to be said, and no reason to refuse to start.
 	Cautions []string
 }
@@ -167,14 +167,14 @@ func fieldOf(name string) string {
 	return "services." + name
 }
 
-// refuse keeps why the definition at a field cannot be had; what is wrong at the
+// refuse keeps why the definition at a field cannot be had; a fault at the
 // top level, and so with several of them, once.
 func (k *compiler) refuse(field string, err error) {
 	lines := []string{fmt.Sprintf("%s: %v", field, err)}
 	var faults EnvFaults
 	if errors.As(err, &faults) {
 		lines = nil
-		field, _, _ = strings.Cut(field, " ") // without what is said of it
+		field, _, _ = strings.Cut(field, " ") // without its text
 		for _, f := range faults {
 			lines = append(lines, f.within(field))
 		}
@@ -231,7 +231,7 @@ func (c *Config) Unlimited(host Host) (notes []string) {
 	return notes
 }
 
-// Identify is the service user: who every child is unless root-owned
+// Identify is the service user, the user of every child unless root-owned
 // configuration says otherwise. A container that was not started as root has but
 // one user.
 func Identify(c *Config, h Host) (wire.Identity, error) {
@@ -268,14 +268,14 @@ func rootError(c *Config) error {
 	return fmt.Errorf("user %s is root, and %w; name another user in %s", document.Quote(c.User), ErrRoot, c.Path)
 }
 
-// ErrNoUser is of a configuration that says nothing of whom root is to become.
+// ErrNoUser is of a configuration without a user for root to become.
 var ErrNoUser = errors.New("running as root and no user is set")
 
 func noUser(c *Config) error {
 	return fmt.Errorf(`cannot start: %w; add "user: app" to %s or use docker run --user`, ErrNoUser, c.Path)
 }
 
-// CheckUser tells what is wrong with the user of a configuration for a container that
+// CheckUser names the fault of a configuration's user for a container that
 // is started as root, where these are the accounts: it is ErrRoot or ErrNoUser, or the
 // accounts do not have it.
 func CheckUser(c *Config, accounts Accounts) error {
@@ -390,7 +390,7 @@ func probesOf(d *service.Definition, program wire.Program) (probes []wire.Progra
 	return probes
 }
 
-// identity is who a definition runs as.
+// identity is the user of a definition.
 func (k *compiler) identity(d *service.Definition, root bool) (wire.Identity, error) {
 	if k.host.UID != 0 || d.User == "" && d.Group == "" && len(d.Groups) == 0 {
 		return k.user, nil

@@ -18,7 +18,7 @@ const (
 	DefaultStopTimeout = 9 * time.Second
 )
 
-// Fault and Faults say what is wrong with a configuration.
+// Fault and Faults are the errors of a configuration.
 type (
 	Fault  = document.Fault
 	Faults = document.Faults
@@ -34,7 +34,7 @@ type Config struct {
 	Home        string        // the volume, RLMINIT_HOME: absolute
 	StopTimeout time.Duration // the whole container's
 	Profiles    bool          // false: RLMINIT_PROFILES=off
-	Strict      bool          // what a place does not allow ends the start
+	Strict      bool          // a setting that the place does not allow ends the start
 	ParentDeath unix.Signal   // what init gets when its parent ends; 0: none
 	WarnOnReap  bool          // say which orphans were reaped
 	Verbose     int           // how much PID 1 says of what it does, 0 to 3
@@ -50,7 +50,7 @@ type Config struct {
 	Jobs         Jobs
 	Hooks        []Hook
 
-	Apply   []ApplyRule    // nil: who may command may apply plans
+	Apply   []ApplyRule    // nil: every user that may command may apply plans
 	Metrics service.Socket // where they can be scraped; no network: nowhere
 	Page    *Page          // nil: there is none
 
@@ -65,9 +65,9 @@ type Config struct {
 	Seed []Seed
 	Boot []Step
 
-	env  Lookup             // what the files were expanded with
+	env  Lookup             // the variables that the files were expanded with
 	made Bundle             // that it was made of, but for Own
-	own  map[string]*Config // by service: what was read later for it alone. Invariant: of other files than made has, and of the same ones one
+	own  map[string]*Config // by service: the configuration read later for it alone. Invariant: of other files than made has, and of the same ones one
 
 	livesWith string          // the service or profile that the container ends with; "": none
 	plain     map[string]bool // the services whose restart policy nobody wrote
@@ -86,7 +86,7 @@ type Jobs struct {
 // Guards are thresholds above which no job is started.
 type Guards struct {
 	Memory         int // per cent of the container's, or the machine's, that is in use
-	MemoryPressure int // per cent of the last 10 s in which something waited for it
+	MemoryPressure int // per cent of the last 10 s with a process that waited for it
 	CPUPressure    int
 	PIDs           int // per cent of the processes that the container may have
 	Zombies        int // processes of the job's owner whose parents do not collect them
@@ -123,10 +123,10 @@ func (r Range) Size() int {
 	return r.High - r.Low + 1
 }
 
-// Owned is what is to be the service user's, with all below.
+// Owned is a path that is to be the service user's, with all below.
 type Owned struct {
 	Path string // absolute, at or below Home
-	Deep bool   // looked through at every boot, whoever owns the top of it
+	Deep bool   // looked through at every boot, also if its top has the right owner
 }
 
 // Dir is a directory that is made at boot.
@@ -160,7 +160,7 @@ type Main struct {
 	Subcommands []string // first arguments that always go to Command
 	Routes      []Route
 	ExitOn      string // the service that the container lives and dies with
-	SignalGroup bool   // what is forwarded is for the whole process group
+	SignalGroup bool   // forwarded signals are for the whole process group
 }
 
 // Gateway is what all profiles share, and the kinds of gateway that they have.
@@ -182,7 +182,7 @@ type Gateway struct {
 	defaultNode document.Node
 }
 
-// Kind is what the gateways of some profiles are.
+// Kind is the template for the gateways of some profiles.
 type Kind struct {
 	Name         string         // "": the section gateway
 	Template     string         // absolute; "" for none

@@ -1,5 +1,5 @@
-// Package config holds rlminit.yaml and services.d: how they are read from disk
-// and whether they may be trusted, what they say, and what of it tier 1 is given
+// Package config holds rlminit.yaml and services.d: their reading from disk,
+// their trust, their content, and the part of it that tier 1 is given
 // (Compile).
 //
 // It starts no process and writes no file. A Config is a value that never

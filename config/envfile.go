@@ -14,7 +14,7 @@ import (
 	"rlminit/service"
 )
 
-// Bounds of what is read at a spawn.
+// Bounds of the files that are read at a spawn.
 const (
 	maxValue   = document.MaxString
 	maxEnvFile = 1 << 20
@@ -108,7 +108,7 @@ func (e *environ) file(path string) {
 	}
 }
 
-// ParseEnvFile is what a file of NAME=value lines says. The error names the file and the
+// ParseEnvFile reads a file of NAME=value lines. The error names the file and the
 // line.
 func ParseEnvFile(file string, text []byte) (map[string]string, error) {
 	vars := map[string]string{}

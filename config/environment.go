@@ -41,8 +41,8 @@ func glob(pattern, s string) bool {
 	return fits
 }
 
-// Environment is what a service is spawned with, less what the supervisor itself
-// passes. Later ones win: what it inherits of the container's variables; HOME,
+// Environment is the environment of a service, less the variables that the supervisor itself
+// passes. Later ones win: those it inherits of the container's; HOME,
 // USER and LOGNAME; the global env_file, then environment; a gateway's PROFILE,
 // PROFILE_DIR and PORT; the definition's env_file, then environment. Files are
 // read now. A profile without a name is none.
@@ -52,7 +52,7 @@ func Environment(c *Config, id wire.Identity, container []string, d *service.Def
 	return EnvironmentAs(nil, nil, c, id, container, d, p)
 }
 
-// Reader is who reads a file that an environment is made of; variable is whose value
+// Reader is the user that reads a file of an environment; variable is the one whose value
 // it is, "" for an env_file.
 type Reader func(variable, file string) *rights.User
 
@@ -92,12 +92,12 @@ func EnvironmentAs(user *rights.User, own Reader, c *Config, id wire.Identity, c
 	return e.list, nil
 }
 
-// environ is a list of variables in which each name is once.
+// environ is a list of variables with each name once.
 type environ struct {
 	user   Reader
 	list   []string
 	at     map[string]int
-	own    bool // what is added is the definition's
+	own    bool // added variables are the definition's
 	faults EnvFaults
 }
 

@@ -14,7 +14,7 @@ import (
 	"rlminit/service"
 )
 
-// Profile is what the definition of a profile's gateway depends on.
+// Profile is the input of a gateway's definition.
 type Profile struct {
 	Name string
 	Kind string // "": the section gateway
@@ -274,7 +274,7 @@ func (g *Gateway) own() document.Fields {
 	}
 }
 
-// Says is what the section of a configuration comes to for any profile, for two of them
+// Says is a section's definition for any profile, made for two of them
 // to be compared: but for the users of profiles, which need a new container. nil: there
 // is none.
 func (g *Gateway) Says(c *Config) []any {
@@ -416,7 +416,7 @@ func (k *Kind) refused() map[string]string {
 	return refused
 }
 
-// readUnprivileged refuses what the default profile's gateway cannot be given: tier
+// readUnprivileged refuses privileges that the default profile's gateway cannot be given: tier
 // 1 holds privileges under a name and for one command, and profiles have neither
 // fixed.
 func readUnprivileged(fields document.Fields, n document.Node) {
@@ -442,7 +442,7 @@ func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (*servic
 	return d, reading.Faults()
 }
 
-// DeclaredDefinition is ProfileDefinition where what the profile.yaml is to say
+// DeclaredDefinition is ProfileDefinition for a future profile.yaml, which
 // is a mapping in a declared set, beside keys that are the set's own. A profile that is
 // not there yet is judged with the first port of its kind's range, if that has one.
 func (c *Config) DeclaredDefinition(p Profile, n document.Node, others []string) (*service.Definition, Faults) {
@@ -521,7 +521,7 @@ func KindIn(data []byte) (kind string) {
 	return kind
 }
 
-// inherited is what the definition of a profile may be expanded with.
+// inherited are the variables that a profile's definition may be expanded with.
 func (p Profile) inherited(c *Config) Lookup {
 	inherited := Lookup(func(name string) (string, bool) {
 		if !c.Inherits(name) {

@@ -12,12 +12,12 @@ import (
 )
 
 // given are the groups that every child keeps: those of `docker run --group-add`,
-// which are what the container's root has beyond what /etc/group gives it, and
+// which are the groups of the container's root beyond those of /etc/group, and
 // those of the files of groups_of. Never root's: many an image lets it write what
 // is root's.
 func (k *compiler) given() []uint32 {
 	h := k.host
-	if h.UID != 0 { // who has but one user has its groups anyway
+	if h.UID != 0 { // a container with one user has its groups anyway
 		if len(k.config.GroupsOf) > 0 {
 			k.note("groups_of is ignored: rlminit was started as uid %d, and only root can add groups; add them with --group-add", h.UID)
 		}

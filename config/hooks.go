@@ -21,7 +21,7 @@ type Hook struct {
 	Timeout  time.Duration
 }
 
-// Occasion is what a hook is run on: a word, or a threshold.
+// Occasion is an event of a hook: a word, or a threshold.
 type Occasion struct {
 	Word      string // of OnWords; "": it is the threshold
 	Threshold Threshold
@@ -40,7 +40,7 @@ type Bound struct {
 	Most int    // per cent
 }
 
-// Bounds are what a threshold is about, at least one.
+// Bounds are the values of a threshold, at least one.
 func (t Threshold) Bounds() []Bound {
 	all := []Bound{{"memory", t.Memory}, {"cpu", t.CPU}, {"disk", t.Disk}}
 	return slices.DeleteFunc(all, func(b Bound) bool { return b.Most == 0 })
@@ -85,14 +85,14 @@ const (
 	mostFor            = 24 * time.Hour
 )
 
-// onWords are what a hook can be on besides thresholds: the states of a service, what its
-// health probe says of it while it runs, and what becomes of jobs.
+// onWords are the events of hooks besides thresholds: the states of a service, the results of its
+// health probe while it runs, and the ends of jobs.
 var onWords = []string{
 	"ready", "running", "starting", "waiting", "stopping", "stopped", "backoff", "failed", "exited",
 	"unhealthy", "healthy", OnIll, OnWell, OnFlapping, OnJobFailed, OnOutdated,
 }
 
-// hookOn reads what a hook is on: one occasion, or a list of them.
+// hookOn reads the events of a hook: one occasion, or a list of them.
 func hookOn(p *[]Occasion) document.Setter {
 	return func(n document.Node) {
 		items := []document.Node{n}

@@ -24,7 +24,7 @@ type Host struct {
 	Capabilities uint64   // permitted, a bit each, capabilities(7)
 	Environ      []string // the container's
 	Accounts     Accounts
-	Isolation    isolate.Capabilities // what the kernel and the engine allow
+	Isolation    isolate.Capabilities // abilities that the kernel and the engine allow
 	Leaves       cgroup.Leaves        // what PID 1 keeps for services and jobs
 	Unguarded    map[string]string    // guards of jobs that are not in force here, and why
 	FileSize     uint64               // the largest file that may be written, bytes: RLIMIT_FSIZE; 0: any
@@ -36,7 +36,7 @@ type Host struct {
 
 	// Separable says why the supervisor cannot have a uid of its own here; "": it
 	// can, and join tells whether it has to be in the group of the services' user to
-	// let that read its logs. nil is a place of which nothing is known.
+	// let that read its logs. nil is an unknown place.
 	Separable func(home string, user, supervisor wire.Identity) (join bool, why string)
 }
 
@@ -178,7 +178,7 @@ func Executable(word, path string) bool {
 // as runs f with the file system rights of id: what root reads for somebody must be what
 // he could have read himself, for he may have put a link there.
 func (h Host) as(id wire.Identity, f func() error) error {
-	if h.UID != 0 || id.UID == 0 || os.Geteuid() != 0 { // who looks for root sees what he may
+	if h.UID != 0 || id.UID == 0 || os.Geteuid() != 0 { // root's own look is enough
 		return f()
 	}
 	id.Groups = append([]uint32{id.GID}, id.Groups...)

@@ -30,7 +30,7 @@ func parentDeath(p *unix.Signal) document.Setter {
 	}
 }
 
-// initOverrides puts flags and variables over what the file says of how init
+// initOverrides puts flags and variables over the file's settings of how init
 // behaves: the abilities that it has without a configuration too.
 func (p *parser) initOverrides() {
 	c := p.config

@@ -51,8 +51,8 @@ func takesIn(home, place string) string {
 	return ""
 }
 
-// isolation fills in what tier 1's own ruleset needs to know, and notes what this
-// place does not do of the levels that are asked for.
+// isolation fills in the input of tier 1's own ruleset, and notes the levels that are asked for
+// and that this place cannot enforce whole.
 func (k *compiler) isolation(p *wire.Policy) {
 	c := k.config
 	all := map[string]service.Isolation{}

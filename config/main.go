@@ -12,12 +12,12 @@ import (
 
 // Route says what becomes of certain arguments.
 type Route struct {
-	Args        []string // what the arguments begin with; empty: there are none
+	Args        []string // the first arguments; empty: there are none
 	Program     bool     // in place of Args: the first argument is a program, which is run as it stands
 	UnlessArg   string   // not if this argument is among them
 	UnlessEnv   string   // not if this variable is set, and no "false"
 	Start       string   // a service, or a profile, to start
-	Wait        bool     // in place of the main command, wait for what was started; where that is nothing, for a stop
+	Wait        bool     // in place of the main command, wait for the started services; without any, for a stop
 	ProfilesOff bool     // without profiles
 	Alone       bool     // without profiles, and no service is started
 }
@@ -31,8 +31,8 @@ type Run struct {
 	Alone    bool // no service runs beside Argv
 }
 
-// LivesWith is the service or profile with which the container ends, where
-// main.exit_on is what it is; "": there is none.
+// LivesWith is the service or profile that ends the container, where
+// main.exit_on names it; "": there is none.
 func (r Run) LivesWith(exitOn string) string {
 	switch {
 	case r.Alone:
@@ -50,7 +50,7 @@ const MainService = wire.MainService
 // again: main.restart.
 func (m *Main) Supervised() bool { return m.Restart.Policy != service.RestartNo }
 
-// Carry brings into force what the arguments came to. A configuration that c is a
+// Carry brings the meaning of the arguments into force. A configuration that c is a
 // copy of keeps its services, which are shared as long as none is another one here.
 func (c *Config) Carry(r Run) {
 	own := false
@@ -161,7 +161,7 @@ func routes(p *[]Route) document.Setter {
 }
 
 // Decide is Main.Resolve in a container with the given variables, whose PATH
-// tells what is a program.
+// tells programs from other words.
 func (c *Config) Decide(args []string, env Lookup) Run {
 	path, ok := env("PATH")
 	if !ok {
@@ -170,7 +170,7 @@ func (c *Config) Decide(args []string, env Lookup) Run {
 	return c.Main.Resolve(args, func(word string) bool { return Executable(word, path) }, env)
 }
 
-// Resolve decides what the arguments of `rlminit init` mean. executable tells
+// Resolve decides the meaning of the arguments of `rlminit init`. executable tells
 // whether a word is a program on PATH.
 //
 // The first route that fits decides. Without one: no arguments are

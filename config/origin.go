@@ -10,7 +10,7 @@ import (
 // Origin is a file that a definition was read from.
 type Origin struct {
 	File  string // relative to the directory of rlminit.yaml
-	Sum   string // SHA-256 of what it held then, in hexadecimal digits
+	Sum   string // SHA-256 of its content then, in hexadecimal digits
 	Lines document.Block
 }
 
@@ -51,7 +51,7 @@ func linesOf(top document.Node, last int32) (lines map[string]document.Block, se
 	}
 	keys := top.Blocks(last)
 	lines = top.Get("services").Blocks(keys["services"].Last)
-	for _, section := range OwnServices { // each of which is a service
+	for _, section := range OwnServices { // each is a service
 		if block, there := keys[section]; there {
 			if lines == nil {
 				lines = map[string]document.Block{}

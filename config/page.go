@@ -14,7 +14,7 @@ import (
 	"rlminit/wire"
 )
 
-// PageService is the service that the section page makes, and PageProgram what it runs,
+// PageService is the service that the section page makes, and PageProgram its program,
 // from the directory of the running binary.
 const (
 	PageService = "page"
@@ -62,7 +62,7 @@ func (p *parser) page(n document.Node) {
 	p.sections = append(p.sections, func() { p.pageService(g, n) })
 }
 
-// checkExposure refuses an address at which somebody could come by the page who should
+// checkExposure refuses an address where somebody could reach the page that should
 // not.
 func (g *Page) checkExposure(n document.Node) {
 	if g.Listen == "" || strings.HasPrefix(g.Listen, "unix:") {

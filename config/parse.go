@@ -34,8 +34,8 @@ func Parse(b Bundle, env Lookup) (*Config, Faults) {
 	return p.config, p.faults
 }
 
-// ParseTop is Parse without services, of a bundle in which there was no fault: for those
-// who need none of them. It takes no time for each.
+// ParseTop is Parse without services, of a bundle without a fault: for callers that
+// need none of them. It takes no time for each.
 func ParseTop(b Bundle, env Lookup) (*Config, Faults) {
 	if len(b.Files) == 0 {
 		return Parse(b, env)
@@ -220,7 +220,7 @@ func (p *parser) home(n document.Node) {
 	}
 }
 
-// overrides puts flags and variables over what the file says.
+// overrides puts flags and variables over the file's values.
 func (p *parser) overrides() {
 	c := p.config
 	if v, called, ok := p.setting("stop_timeout"); ok {

@@ -18,9 +18,9 @@ import (
 )
 
 // A configuration is put in the place of another by a short-lived child of PID 1,
-// which is root and is told nothing but a digest: what it puts there is a text that
+// which is root and is told nothing but a digest: it puts a text there that
 // root has approved before, in a directory beside the file that is root's alone.
-// Approve is root's part, by whoever applies a plan; Place is the child's.
+// Approve is root's part, in the process that applies a plan; Place is the child's.
 
 // approvedKept is how many approved texts are kept.
 const approvedKept = 100

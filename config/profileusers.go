@@ -25,7 +25,7 @@ const sharedByProfiles = "profiles have no user of their own, and what one of th
 func (g *Gateway) OwnUsers() bool { return g.User == autoUser }
 
 // profiles are the users of profiles. Where they cannot have any of their own they
-// are who the services are, and that is said.
+// are the services' user, and that is said.
 func (k *compiler) profiles(p *wire.Policy) error {
 	c := k.config
 	if c.Gateway == nil {

@@ -8,7 +8,7 @@ import (
 	"rlminit/service"
 )
 
-// The kinds of file of which there is a schema.
+// The kinds of file with a schema.
 const (
 	ConfigurationFile = "rlminit.yaml"
 	ServiceFile       = "service.yaml"

@@ -11,15 +11,15 @@ import (
 	"rlminit/wire"
 )
 
-// SupervisorUser is who the supervisor is where the configuration does not say,
+// SupervisorUser is the supervisor's user where the configuration has none,
 // and SupervisorName its name where that is a number.
 const (
 	SupervisorUser = "49999:49999"
 	SupervisorName = "rlminit"
 )
 
-// supervisor is who tier 2 is: nobody else of the container's. Where it cannot be
-// somebody of its own it is who the services are, and that is said.
+// supervisor is tier 2's user, which no other process of the container has. Where it cannot
+// have one of its own it has the services', and that is said.
 func (k *compiler) supervisor(p *wire.Policy) (wire.Identity, error) {
 	c := k.config
 	if k.host.UID != 0 {
@@ -68,7 +68,7 @@ func (k *compiler) supervisor(p *wire.Policy) (wire.Identity, error) {
 	return id, nil
 }
 
-// shared says what it means that there is one uid for all.
+// shared tells the consequences of one uid for all.
 func (k *compiler) shared(why string) {
 	k.note("the supervisor has the uid of the services, %d, who could stop it and forge its records: %s", k.user.UID, why)
 }

@@ -290,7 +290,7 @@ func busy(err error) bool {
 	return errors.As(err, &p) && p.Type == "urn:rlminit:"+KindBusy
 }
 
-// TimedOut is a problem with exit code 7: after the given time, the awaited state was
+// TimedOut is a problem with exit code 7: after the given time, the awaited service was
 // still in the given state. see is the verb that tells more, with its arguments.
 func TimedOut(what, state string, after time.Duration, see string) *Problem {
 	return NewProblem(KindTimedOut, fmt.Sprintf("%s: still %s after %s; see rlminit %s", what, state, roughly(after), see))

@@ -16,7 +16,7 @@ const (
 type request struct {
 	kinds    []string
 	bodies   [][]byte
-	reserved bool // may use what is set aside for a full disk
+	reserved bool // may use the reserve for a full disk
 	note     bool // nobody waits
 	told     func(line []byte)
 	done     chan error
@@ -181,7 +181,7 @@ func (q *queue) take() (batch []*request, dropped uint64) {
 		}
 		batch, q.waiting = q.waiting[:n:n], q.waiting[n:]
 		if len(q.waiting) == 0 {
-			q.waiting = nil // what was written needs no memory
+			q.waiting = nil // written records need no memory
 		}
 		closed := q.closed
 		if n > 0 {
@@ -203,7 +203,7 @@ func (q *queue) miss(n uint64) {
 	q.missed += n
 }
 
-// lose takes back notes of which could not be written that they were dropped.
+// lose takes back notes whose loss could not be written.
 func (q *queue) lose(n uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

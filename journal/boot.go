@@ -110,7 +110,7 @@ func (b *Boots) Restore(section json.RawMessage) error {
 	return json.Unmarshal(section, &b.last)
 }
 
-// Begin tells what the record of the boot id is to be, and whether it is there
+// Begin returns the record of the boot id that is to be, and whether it is there
 // already: a supervisor of this boot wrote it.
 func (b *Boots) Begin(id, machine string) (begun BootBegun, recorded bool) {
 	if b.last.Boot == id {

@@ -43,7 +43,7 @@ type file interface {
 }
 
 // directory is the disk that is one: rel below dir. A reader may look at what
-// another user wrote; what the supervisor's decisions follow from may not be
+// another user wrote; the ground of the supervisor's decisions may not be
 // another's.
 type directory struct {
 	dir    *durable.Dir
@@ -119,7 +119,7 @@ func (d directory) named(name string, f file) bool {
 	return named.Dev == open.Dev && named.Ino == open.Ino
 }
 
-// errAnothers is a file that a user wrote who is neither we nor root.
+// errAnothers is a file that another user than ours and root wrote.
 var errAnothers = errors.New("it is another user's")
 
 // ours refuses what somebody else may have put there, or may still write to

@@ -6,11 +6,11 @@
 // and callers at the same time share one fsync. Note adds what may be lost with
 // the machine's power. Open reads the newest whole snapshot and what is good
 // after it, hands that to the folds, and begins a segment of this boot's own.
-// What a volume may hold, and what is true after a crash anywhere, is specified
+// The content of a volume, and its state after a crash anywhere, is specified
 // in JOURNAL.md.
 //
 // One goroutine, the writer, owns the segment that is written. Folds are touched
-// under the journal's lock alone: by the writer, and by whoever is inside View.
+// under the journal's lock alone: by the writer, and by callers inside View.
 //
 // A domain keeps its state here in three steps. It writes a Fold, which is pure:
 // its state follows from the records. It gives it to Open under a name, and it

@@ -1,6 +1,6 @@
 package journal
 
-// faulty is a disk of which a test decides what works.
+// faulty is a disk whose faults a test decides.
 type faulty struct {
 	disk
 	fault func(call string) error

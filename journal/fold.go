@@ -10,7 +10,7 @@ import (
 // Fold is the state of one domain, as it follows from the records. It is pure:
 // no clock, no I/O, no randomness; the same records in the same order give the
 // same state, and Restore(Snapshot()) changes nothing. Its memory must not grow
-// with history: what is over is dropped by a bound that the domain sets.
+// with history: the domain sets a bound, and drops older entries.
 //
 // All three are called with the journal's lock held, and so must return at once
 // and never call the journal. Everybody else looks at a fold inside View.
@@ -56,7 +56,7 @@ func (f *folds) restore(sections map[string]json.RawMessage, say func(string)) {
 	}
 }
 
-// sections is what a snapshot holds.
+// sections is the content of a snapshot.
 func (f *folds) sections() (map[string]json.RawMessage, error) {
 	all := maps.Clone(f.unknown)
 	if all == nil {

@@ -24,7 +24,7 @@ const (
 	OldLock = ".rlminit.lock"
 )
 
-// rule stands in the format file, for whoever finds the volume.
+// rule stands in the format file, for a finder of the volume.
 const rule = `
 The number in the first line is the format of what rlminit keeps in this
 directory. A program that knows only smaller numbers reads and changes nothing
@@ -32,7 +32,7 @@ here, and says so. The number grows only when a program that knows the one
 before would misread or lose something; the first line is a number for ever.
 `
 
-// volumeFormat is what the format file says; volume is "" where it does not.
+// volumeFormat is the content of the format file; volume is "" where it has none.
 type volumeFormat struct {
 	number int
 	volume string

@@ -21,16 +21,16 @@ type Options struct {
 	// Held tells whether the volume is still ours. Once it says no, nothing is
 	// appended ever again. nil: it is.
 	Held func() bool
-	// Say is told, in one line each, what a person should know of the volume. It
+	// Say gets news of the volume for people, in one line each. It
 	// must not call the journal. nil: nobody is.
 	Say func(line string)
-	// Gone is called when somebody has removed what is written, and may make the
+	// Gone is called when somebody has removed the segment, and may make the
 	// directory again; it may wait. nil: nobody is.
 	Gone func()
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// Fault is a test's: it is asked before each change of the disk ("write") and
-	// each fsync ("sync"), which fail with what it returns. nil: the disk works.
+	// each fsync ("sync"), which fail with its error. nil: the disk works.
 	Fault func(step string) error
 }
 
@@ -40,7 +40,7 @@ var (
 	ErrLost = errors.New("the volume's lock was lost")
 	// ErrClosed: the journal was closed. Nothing was recorded.
 	ErrClosed = errors.New("the journal is closed")
-	// ErrInDoubt: the disk refused the record, and then also to take back what it
+	// ErrInDoubt: the disk refused the record, and then also to take back the part it
 	// may have of it; or nobody waited for the disk's answer. A later boot may find
 	// the record.
 	ErrInDoubt = errors.New("it may be found recorded after a restart")
@@ -67,7 +67,7 @@ type tail struct {
 }
 
 // Open takes the journal of the volume home over, or begins it, which needs the
-// volume's lock. It returns an error where what is there must not be used or
+// volume's lock. It returns an error where the present content must not be used or
 // cannot be read: the volume is left as it is. Where it can only not be written
 // to (a full or failing disk, a read-only volume) there is a journal: its folds
 // have what was recorded, and Append says why it cannot, and tries again.
@@ -142,7 +142,7 @@ func (j *Journal) View(f func()) {
 // Volume is the id of the volume, the same for as long as there is a journal.
 func (j *Journal) Volume() string { return j.writer.volume }
 
-// Close waits for what is under way, and ends the journal.
+// Close waits for records under way, and ends the journal.
 func (j *Journal) Close() {
 	j.queue.close()
 	<-j.ended

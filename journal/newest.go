@@ -53,7 +53,7 @@ func (r *reader) newest(ctx context.Context) error {
 
 func (n *newest) wantsMore() bool { return len(n.found) < *n.query.Last }
 
-// segment adds what is wanted of a segment, which is to be read up to end (negative: to
+// segment adds the wanted part of a segment, which is to be read up to end (negative: to
 // its own).
 func (n *newest) segment(d disk, name string, end int64) error {
 	f, err := d.open(name, false)
@@ -97,7 +97,7 @@ func (n *newest) linesBefore(f io.ReaderAt, end int64) (text []byte, begin int64
 		if int64(len(text)) == end {
 			return text, 0, nil
 		}
-		if first := bytes.IndexByte(text[:len(text)-1], '\n'); first >= 0 { // what is before may have begun earlier
+		if first := bytes.IndexByte(text[:len(text)-1], '\n'); first >= 0 { // the text before may have begun earlier
 			text = text[first+1:]
 			return text, end - int64(len(text)), nil
 		}
@@ -126,7 +126,7 @@ func (n *newest) may(text []byte) bool {
 	return len(n.names) == 0 || slices.ContainsFunc(n.names, func(name []byte) bool { return bytes.Contains(text, name) })
 }
 
-// withheld is the first pass of one who follows: it goes through all that there is, to
+// withheld is the first pass of a reader that follows: it goes through everything, to
 // know where that ends, and hands over the last of it.
 func (r *reader) withheld(ctx context.Context) error {
 	var last []Record

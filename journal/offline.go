@@ -70,7 +70,7 @@ func (o *Offline) Close() { o.dir.Close() }
 // Path is where the segments are.
 func (o *Offline) Path() string { return o.dir.Path(".") }
 
-// Read is Journal's Read. One who follows looks for more a few times a second.
+// Read is Journal's Read. A reader that follows looks for more a few times a second.
 func (o *Offline) Read(ctx context.Context, q Query, each func(Record) error) error {
 	r := reader{disk: directory{o.dir, ".", true}, query: q, each: each}
 	r.until = func(string) (int64, <-chan struct{}) {
@@ -93,7 +93,7 @@ type Verdict struct {
 	Faults  []string `json:"faults,omitempty"` // none: it is sound
 }
 
-// Verify looks at each segment to its end. summary says what a boot would do;
+// Verify looks at each segment to its end. summary has the actions of a boot;
 // Refused, or the error, is why it would refuse.
 func (o *Offline) Verify() (verdicts []Verdict, summary string, err error) {
 	d := directory{o.dir, ".", true}

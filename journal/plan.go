@@ -17,14 +17,14 @@ const Format = 1
 // ErrNewer is a journal, or a volume, of a later program.
 var ErrNewer = errors.New("it was written by a newer rlminit")
 
-// plan is what a look at the segments says is to be done with them. It is made
+// plan is the outcome of a look at the segments. It is made
 // by a pure function, planFor.
 type plan struct {
 	// base is the segment whose snapshot counts, and after it the ones without a
 	// snapshot of their own that follow; -1: there is no whole snapshot.
 	base  int
 	after []int
-	aside map[int]string // what is kept aside, and why
+	aside map[int]string // files kept aside, and why
 	said  []string
 	next  uint64 // a number that no segment has had
 
@@ -32,7 +32,7 @@ type plan struct {
 	end     time.Time // of the last record in the segments so far that count; zero: none is known
 }
 
-// gap is what is missing of a segment: all of it, or its end.
+// gap is the missing part of a segment: all of it, or its end.
 type gap struct {
 	name string // the segment's
 	what string
@@ -52,7 +52,7 @@ func period(from, to time.Time) string {
 	return "from " + from.UTC().Format(form) + " to " + to.UTC().Format(form)
 }
 
-// missed finds what is missing before a segment, behind the one that counted last.
+// missed finds the gap before a segment, behind the one that counted last.
 func (p *plan) missed(before, s segment) {
 	h := s.head
 	switch {
@@ -146,7 +146,7 @@ func isForeign(err error) bool {
 		errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EISDIR)
 }
 
-// read are the segments from which the state follows, in order.
+// read are the segments that the state follows from, in order.
 func (p plan) read() []int {
 	if p.base < 0 {
 		return p.after

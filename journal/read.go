@@ -20,13 +20,13 @@ type Query struct {
 	Names  []string
 	Last   *int   // of those that there are, the last so many; nil: all
 	After  uint64 // records of higher numbers; with it a reader goes on where it was
-	Follow bool   // go on with what is recorded, until the context ends
+	Follow bool   // go on with new records, until the context ends
 	// CaughtUp is called whenever all that there is has been handed over; nil: not.
 	CaughtUp func()
 }
 
-// offlinePause is how often one who follows a journal that another process
-// writes looks for more.
+// offlinePause is the pause between two looks of a reader that follows a journal which
+// another process writes.
 const offlinePause = 300 * time.Millisecond
 
 // Read hands the records that q wants to each, oldest first, also those of
@@ -107,14 +107,14 @@ func (r *reader) pass(ctx context.Context) error {
 		return err
 	}
 	begin := 0
-	for i, s := range all { // whoever goes on need not read again what was before
+	for i, s := range all { // a reader that goes on need not read older segments again
 		if head := headSeq(s); r.name == "" && head > 0 && head <= r.query.After {
 			begin = i
 		}
 	}
 	if i := slices.IndexFunc(all, func(s segment) bool { return s.name == r.name }); i >= 0 {
 		begin = i + 1
-	} else if r.name != "" && r.last > 0 { // it was retired: go on after what was seen
+	} else if r.name != "" && r.last > 0 { // it was retired: go on after the last record seen
 		begin = slices.IndexFunc(all, func(s segment) bool { return headSeq(s) > r.last })
 		if begin < 0 {
 			begin = 0
@@ -132,7 +132,7 @@ func (r *reader) pass(ctx context.Context) error {
 }
 
 // newer tells whether there is a segment after the one that was read last. It
-// reads names alone: one who follows comes here at each change.
+// reads names alone: a reader that follows comes here at each change.
 func (r *reader) newer() (bool, error) {
 	names, err := r.disk.list()
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *reader) segment(ctx context.Context, name string, pos int64) error {
 		if ctx.Err() != nil {
 			return errEnded
 		}
-		// What follows on a snapshot counts from there: one who had lost the volume
+		// Records after a snapshot count from there: a writer that had lost the volume
 		// may have used the same numbers.
 		if rec.Type != TypeSnapshot && rec.Seq <= r.last {
 			return nil

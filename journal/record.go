@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Entry is what is to be recorded. Body is marshalled to a JSON object, whose
+// Entry is the input of a record. Body is marshalled to a JSON object, whose
 // keys stand in the record beside the journal's own: "seq", "at", "boot", "type"
 // and "sum" are taken. A nil Body is an empty object.
 type Entry struct {
@@ -21,14 +21,14 @@ type Entry struct {
 	Told func(line []byte)
 }
 
-// Record is what was recorded.
+// Record is one entry of the journal.
 type Record struct {
 	Seq  uint64
 	At   time.Time // UTC, with microseconds
 	Boot string    // the start of the container that wrote it
 	Type string
 	// Line is the whole record as it stands in the journal, without its newline.
-	// It belongs to the journal: who keeps it copies it.
+	// It belongs to the journal: a caller that keeps it copies it.
 	Line []byte
 }
 
@@ -127,7 +127,7 @@ var errBad = errors.New("it is damaged")
 
 const sumLength = len(`,"sum":"01234567"}`)
 
-// parseRecord reads a line without its newline. Keys stand in the order in which
+// parseRecord reads a line without its newline. Keys stand in the order that
 // appendRecord writes them, so most of a journal is read without a JSON parser.
 func parseRecord(line []byte) (Record, error) {
 	r := Record{Line: line}

@@ -56,7 +56,7 @@ type mark struct {
 	at  time.Time
 }
 
-// head is what a snapshot's record says, less its sections.
+// head is a snapshot's record, less its sections.
 type head struct {
 	Format   int    `json:"format"`
 	Volume   string `json:"volume"`

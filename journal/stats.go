@@ -9,13 +9,13 @@ type Stats struct {
 	Bytes    uint64 // of these
 	Syncs    uint64 // fsyncs that records waited for, also such as failed
 	SyncTime time.Duration
-	Refused  uint64 // records that could not be appended, as whoever asked for them was told
-	Dropped  uint64 // notes that could not, of which nobody was told
+	Refused  uint64 // records that could not be appended, as the requester was told
+	Dropped  uint64 // notes that could not, which nobody was told
 	Segments uint64 // begun
 	Segment  int64  // bytes in the one that is written; 0: there is none yet
 }
 
-// Stats returns what was counted. It waits for no disk.
+// Stats returns the counters. It waits for no disk.
 func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	s := j.stats

@@ -9,7 +9,7 @@ import (
 // TypeLost says how many notes were dropped before it, as "count".
 const TypeLost = "notes_lost"
 
-// takeOver reads what is there, hands it to the folds, and begins a segment, or
+// takeOver reads the segments, hands them to the folds, and begins a segment, or
 // goes on with that of an earlier supervisor of this boot.
 func (w *writer) takeOver() error {
 	all, err := list(w.disk)
@@ -70,7 +70,7 @@ func (s segment) isOf(boot string) bool {
 	return s.head != nil && s.head.boot == boot && s.head.Segment == s.number
 }
 
-// damage is what is wrong with a segment, for people.
+// damage is the fault of a segment, for people.
 func damage(s scanned) string {
 	return fmt.Sprintf("it is damaged at byte %d, and at %d places in all, with good records after; all good ones count", s.bad[0].at, len(s.bad))
 }
@@ -110,8 +110,8 @@ func (w *writer) read(s segment, base bool) (scanned, error) {
 	return found, err
 }
 
-// cut cuts the torn end of a segment off, and gives back what was allocated
-// beyond. What is left is durable before another segment follows: no boot looks at
+// cut cuts the torn end of a segment off, and gives back the blocks allocated
+// beyond. The rest is durable before another segment follows: no boot looks at
 // the end of this one again. One that holds nothing is removed.
 func (w *writer) cut(s segment, found scanned) {
 	if found.torn > 0 {

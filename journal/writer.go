@@ -17,7 +17,7 @@ import (
 const (
 	segmentLimit = 10 << 20 // a segment ends before it would be larger
 	reserveSize  = 512 << 10
-	allocateStep = 256 << 10 // what is allocated at a time beyond the reserve
+	allocateStep = 256 << 10 // bytes allocated at a time beyond the reserve
 )
 
 // writer writes the newest segment. One goroutine uses it once the journal is
@@ -56,12 +56,12 @@ type writer struct {
 	why     error
 	again   time.Time
 
-	aside []takenAside // what is to be kept aside once there is a segment of ours
+	aside []takenAside // files to be kept aside once there is a segment of ours
 	said  string       // the failure of a begin that was said last
 }
 
 // openSegment is the segment that is written; file is nil where one is to be begun
-// first. Invariant: what is in the file up to pos is good, and nothing is after it.
+// first. Invariant: the file is good up to pos, and nothing is after it.
 type openSegment struct {
 	file      file
 	name      string
@@ -72,7 +72,7 @@ type openSegment struct {
 	traced    bool  // its name was seen to lead to it, which not every file system shows
 }
 
-// end gives back what was allocated in advance.
+// end gives back the blocks allocated in advance.
 func (s *openSegment) end() {
 	if s.file != nil {
 		_ = s.file.truncate(s.pos) // only space is at stake
@@ -82,7 +82,7 @@ func (s *openSegment) end() {
 }
 
 // leave gives the segment up. The next one begins with a snapshot that knows
-// nothing of what was refused.
+// nothing of refused records.
 func (s *openSegment) leave() {
 	s.file.Close()
 	s.file, s.name = nil, ""
@@ -136,7 +136,7 @@ func (w *writer) commit(batch []*request, dropped uint64) {
 	w.answer(batch, err)
 }
 
-// answer tells everybody who waits. Notes that failed are counted.
+// answer tells every caller that waits. Notes that failed are counted.
 func (w *writer) answer(batch []*request, err error) {
 	for _, r := range batch {
 		switch n := uint64(len(r.bodies)); {
@@ -207,7 +207,7 @@ func (w *writer) attempt(batch []*request, dropped uint64) error {
 	return nil
 }
 
-// applied hands what was written to the folds and shows it to readers.
+// applied hands written records to the folds and shows them to readers.
 func (w *writer) applied(lines []byte) {
 	j := w.journal
 	j.mu.Lock()
@@ -227,7 +227,7 @@ func (w *writer) applied(lines []byte) {
 // ready sees to it that there is a segment with room for so many bytes.
 func (w *writer) ready(size int64) error {
 	if w.open.file != nil && w.open.traced && !w.disk.named(w.open.name, w.open.file) {
-		// No boot would find what is written there.
+		// No boot would find records there.
 		w.say("somebody has removed the journal's " + w.open.name + ": what counts is written anew, and older records are lost")
 		w.open.leave()
 		w.gone, w.why, w.prev, w.prevSeq = true, nil, 0, 0
@@ -297,9 +297,9 @@ func (w *writer) put(lines []byte, durable, reserved bool) error {
 	if back == nil {
 		back = w.open.file.sync()
 	}
-	w.open.allocated = w.open.pos // a truncated file has lost what was beyond its end
+	w.open.allocated = w.open.pos // a truncated file has lost the blocks beyond its end
 	if back != nil || synced {
-		// After an fsync that failed the kernel forgets what it could not write, and
+		// After an fsync that failed the kernel forgets the pages it could not write, and
 		// the next fsync says nothing of it: only another file is to be trusted.
 		w.open.leave()
 	}
