@@ -11,7 +11,7 @@ import (
 // BootStepsKey names what NoteBootStep fills among what tier 1 holds.
 const BootStepsKey = "steps"
 
-// bootStepsMax bounds what is read of steps, in bytes.
+// bootStepsMax bounds the notes of steps that are read, in bytes.
 const bootStepsMax = 64 << 10
 
 // BootStep is a part of the boot, and when it was over: since the machine was started,
@@ -28,7 +28,7 @@ func NoteBootStep(fd int, name string) {
 	_, _ = unix.Write(fd, []byte(line))
 }
 
-// ReadBootSteps reads what was noted, in order. What is no note is left out.
+// ReadBootSteps reads the notes, in order. Other text is left out.
 func ReadBootSteps(fd int) (steps []BootStep) {
 	b := make([]byte, bootStepsMax)
 	n, err := unix.Pread(fd, b, 0)
@@ -45,7 +45,7 @@ func ReadBootSteps(fd int) (steps []BootStep) {
 }
 
 // SinceBoot is how long ago the machine was started, by CLOCK_BOOTTIME: the clock
-// in which proc_pid_stat(5) tells when a process began.
+// that proc_pid_stat(5) has for the start of a process.
 func SinceBoot() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // it has this clock

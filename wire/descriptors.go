@@ -2,7 +2,7 @@ package wire
 
 import "golang.org/x/sys/unix"
 
-// Descriptors that tier 1 gives to what it executes of itself.
+// Descriptors that tier 1 gives to the programs that it executes of itself.
 const (
 	// To `rlminit supervise`.
 	LinkFD    = 3 // the SOCK_SEQPACKET pair
@@ -10,7 +10,7 @@ const (
 	BundleFD  = 5 // memfd: the configuration
 	PolicyFD  = 6 // memfd: Policy
 
-	// To `rlminit compile`, which fills them, and to the readers of what it has.
+	// To `rlminit compile`, which fills them, and to their readers.
 	CompiledPolicyFD = 3
 	CompiledBundleFD = 4
 	EnclosureFD      = 5 // a ruleset, where the kernel has Landlock

@@ -1,4 +1,4 @@
-// Package wire is what the two tiers say to each other: the messages, how they
+// Package wire is the protocol of the two tiers: the messages, how they
 // are laid out in bytes, and how they and the descriptors that go with them
 // cross an AF_UNIX SOCK_SEQPACKET pair, unix(7).
 //

@@ -88,7 +88,7 @@ type Spawn struct {
 	ID         uint64   // not used before in this boot: from Welcome.NextID on, in any order
 	Name       string   // the service: bears the tag, and names a privileged definition
 	UID        uint32   // whose it is, of those that Policy.Profiles has; 0: Policy.User's
-	Privileged bool     // run what the policy holds under Name: Path, Argv, Dir, limits and identity come from there
+	Privileged bool     // run the policy's program Name: Path, Argv, Dir, limits and identity come from there
 	Path       string   // the program: one without a slash is looked for along PATH of Env, as execvp(3) does
 	Argv       []string // argv[0] included
 	Env        []string // K=V; of a privileged spawn only what Passable allows
@@ -108,15 +108,15 @@ type Spawn struct {
 	// of tier 2's own, which gets the tag for its group: it is for this service
 	// alone. Nothing is done where services bear no tags.
 	Credentials bool
-	// Notify tells that the next descriptor without a target is the socket by which
-	// the service notifies, opened with O_PATH, which gets that group too.
+	// Notify tells that the next descriptor without a target is the service's
+	// notify socket, opened with O_PATH, which gets that group too.
 	Notify bool
 	// Ruleset tells that the last descriptor, which has no target, is a Landlock
-	// ruleset by which the process restricts itself, after one of tier 1's own.
+	// ruleset for the process to restrict itself, after one of tier 1's own.
 	// It needs no_new_privs, as Filter does.
 	Ruleset bool
 	// Private are directories that the process makes, as its user and with mode
-	// 0700, where they are not there, and to which it adds Rights in the ruleset.
+	// 0700, where they are not there, and allows with Rights in the ruleset.
 	// One of another user's fails the spawn. Absolute; at most 8.
 	Private []string
 	Rights  uint64
@@ -138,7 +138,7 @@ type Bounds struct {
 }
 
 // Where PID 1 keeps cgroups below the one that it was started in: itself, tier 2
-// and what has no tag in the first, and in the second a leaf for each tag.
+// and processes without a tag in the first, and in the second a leaf for each tag.
 const (
 	CgroupInit   = "rlminit"
 	CgroupLeaves = "services"
@@ -167,13 +167,13 @@ type Acknowledge struct {
 	ID uint64
 }
 
-// Hold gives tier 1 descriptors to keep under a key, in place of what was held
+// Hold gives tier 1 descriptors to keep under a key, in place of those held
 // there before. They come back in Held after tier 2 was replaced.
 type Hold struct {
 	Key string
 }
 
-// Release lets tier 1 close what it holds under Key.
+// Release lets tier 1 close the descriptors under Key.
 type Release struct {
 	Key string
 }
@@ -244,12 +244,12 @@ type Child struct {
 	Reason    string // of ChildFailed
 }
 
-// Held gives back, with its descriptors, what was held under a key.
+// Held gives back the descriptors that were held under a key.
 type Held struct {
 	Key string
 }
 
-// SnapshotEnd tells that all of the table and of what is held was sent.
+// SnapshotEnd tells that all of the table and all held descriptors were sent.
 type SnapshotEnd struct{}
 
 // Spawned tells that the process of a Spawn has executed its program.

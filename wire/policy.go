@@ -25,25 +25,25 @@ type Policy struct {
 	Privileged []Program // definitions that need more than the policy gives
 
 	Volume  string // RLMINIT_HOME, absolute
-	Strict  bool   // what the place does not allow ends the start
+	Strict  bool   // a setting that the place does not allow ends the start
 	Prepare bool   // there is something to do before anything is started
 	ExitOn  bool   // the container lives and dies with a service, not with Main
 
-	SignalGroup bool     // what is forwarded to Main is for its whole process group
-	Success     []uint32 // exit codes of Main with which init exits with 0
+	SignalGroup bool     // signals forwarded to Main are for its whole process group
+	Success     []uint32 // exit codes of Main for which init exits with 0
 	ParentDeath int32    // the signal that init gets when its parent ends; 0: none
 	WarnOnReap  bool     // say which orphans were reaped
-	Verbosity   int32    // how much tier 1 says of what it does, 0 to 3
+	Verbosity   int32    // how much tier 1 logs, 0 to 3
 
-	Supervisor Identity // who tier 2 is; where there is but one uid, as User
+	Supervisor Identity // tier 2's user; where there is but one uid, as User
 	Profiles   Profiles
 
 	// Enclosed tells that the reader of the configuration has filled tier 1's own
 	// ruleset, which every process with a Ruleset gets before its own: it allows
-	// what is neither rlminit's nor on the volume, and Opened what is open to
-	// services there. Of what is rlminit's, Published may be read: the directory in
-	// which each service's secrets are, for its tag alone. Unenclosed is the service to
-	// which the volume's directory belongs, so that nothing in it can be kept from it.
+	// paths that are neither rlminit's nor on the volume, and Opened those open to
+	// services there. Of rlminit's own, Published may be read: the directory with
+	// each service's secrets, for its tag alone. Unenclosed is the service that
+	// owns the volume's directory, so that nothing in it can be kept from it.
 	// Temporary: it allows all of /tmp, where services have directories of their own.
 	Enclosed   bool
 	Opened     []string
@@ -74,15 +74,15 @@ const FilesProgram = "@files"
 // ConfigurationProgram is the name under which tier 2 asks for the process that puts
 // a configuration which root has approved in the place of the one that there is: by
 // its digest, 64 hexadecimal digits, the only argument. Tier 1 fixes all else but
-// descriptor 1, to which it says why it cannot.
+// descriptor 1, where it says why it cannot.
 const ConfigurationProgram = "@configuration"
 
 // DirectoriesProgram is the name under which tier 2 asks for the process that makes those of
 // its directories on the volume again that somebody has removed, with their owners and
-// modes. Tier 1 fixes all of it but descriptor 1, to which it says what it has made, and
+// modes. Tier 1 fixes all of it but descriptor 1, where it names those it has made, and
 // then Done, or why it could not.
 //
-// OwnProgram is that of the process that takes what is root's below the directory of
+// OwnProgram is that of the process that takes root's files below the directory of
 // profiles, or in that of the one that is its only argument ("" is all of them), for User:
 // the directories themselves too. It answers as GiveProgram does.
 const (
@@ -108,14 +108,14 @@ const RemoveProgram = "@remove-temporary"
 
 // GiveProgram and TakeProgram are the names under which tier 2 asks for the process
 // that gives the directory of a profile to Spawn.UID, and back to User. Giving it to 0
-// gives User what is root's in a directory of User's. Tier 1 fixes all of it but the
+// gives User root's files in a directory of User's. Tier 1 fixes all of it but the
 // descriptors: of the directory, and for the answer.
 const (
 	GiveProgram = "@give"
 	TakeProgram = "@take"
 )
 
-// The descriptors of that process, and what it answers when it has done it.
+// The descriptors of that process, and its answer when it is done.
 const (
 	GivenFD  = 3
 	AnswerFD = 4
@@ -160,7 +160,7 @@ type Profiles struct {
 // Has tells whether a uid is one of them.
 func (p *Profiles) Has(uid uint32) bool { return p.Low != 0 && p.Low <= uid && uid <= p.High }
 
-// Identity is who a process with a uid of theirs, or of the page, is; false: nobody.
+// Identity is the user of a process with a uid of theirs, or of the page; false: none.
 func (p *Profiles) Identity(uid uint32) (id Identity, has bool) {
 	if id = (Identity{UID: uid, GID: uid}); p.Has(uid) {
 		id.Groups = p.Groups

@@ -1,18 +1,18 @@
 package wire
 
-// What the parts must agree on where the container's limit on processes is low.
+// The figures that the parts agree on where the container's limit on processes is low.
 const (
-	FewestPIDs = 64  // with which a container that has a configuration starts at all
-	PlentyPIDs = 500 // from which on nobody needs to take turns
+	FewestPIDs = 64  // the fewest for a start with a configuration
+	PlentyPIDs = 500 // enough for nobody to take turns
 
 	othersPIDs = 28 // that are not counted for the supervisor's threads: PID 1's, and some for services
 
 	fewestThreads = 6
 	mostThreads   = 24
-	begunThreads  = 3 // that a runtime has beside those: for timers, for the end of a pipe, and for whoever runs
+	begunThreads  = 3 // that a runtime has beside those: for timers, for the end of a pipe, and for the running goroutine
 
-	// FilesThreads is how many the process that touches files has ready: one hears what it
-	// is asked, and each of the others can be somebody else for the time of a call. For that
+	// FilesThreads are those the file helper has ready: one hears requests,
+	// and each of the others can be somebody else for the time of a call. For that
 	// the runtime has one more.
 	FilesThreads = 6
 )

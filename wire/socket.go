@@ -11,7 +11,7 @@ import (
 // Limits of a message.
 const (
 	inline  = 64 << 10 // longer ones travel in a sealed memfd
-	largest = 4 << 20  // what a memfd may hold: twice what execve(2) takes as a rule
+	largest = 4 << 20  // bytes of a memfd: twice execve(2)'s limit as a rule
 
 	// MaxDescriptors is how many descriptors may go with one message.
 	MaxDescriptors = 64
@@ -20,12 +20,12 @@ const (
 // kindLarge marks a message whose bytes are in a memfd, its first descriptor.
 const kindLarge Kind = 255
 
-// seals are what a memfd must bear before its content is believed: nobody can
+// seals are those a memfd must bear before its content is believed: nobody can
 // change it while, or after, it is read.
 const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 
 var (
-	// ErrFull tells that the peer has not read what was sent before: try again
+	// ErrFull tells that the peer has not read earlier messages: try again
 	// when the socket can be written.
 	ErrFull = errors.New("socket is full")
 	// ErrEmpty tells that there is nothing to read.
@@ -83,7 +83,7 @@ func Send(fd int, m Message, descriptors ...int) error {
 
 // Receiver reads messages from one socket into one buffer.
 type Receiver struct {
-	// Close closes the descriptors of what is no message. nil: CloseAll does.
+	// Close closes the descriptors of bytes that are no message. nil: CloseAll does.
 	Close func([]int)
 
 	buf [inline + 16]byte
@@ -124,7 +124,7 @@ func (r *Receiver) Receive(fd int) (Message, []int, error) {
 	return m, rest, nil
 }
 
-// assemble turns what was received into a message and those of the descriptors
+// assemble turns received bytes into a message and those of the descriptors
 // that go with it. It closes none.
 func assemble(body []byte, descriptors []int, truncated bool) (Message, []int, error) {
 	if truncated || len(body) == 0 {

@@ -24,7 +24,7 @@ const (
 	StopProbe  ActionKind = "stop-probe"  // ID, Probe
 )
 
-// Scope says who gets a signal.
+// Scope has the receivers of a signal.
 type Scope string
 
 // The scopes.

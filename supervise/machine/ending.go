@@ -90,7 +90,7 @@ func (g *ending) kill() {
 	g.sendKill(g.run.ID)
 }
 
-// judge decides how the run ended, and returns what the exit alone does not say.
+// judge decides how the run ended, and returns the facts that the exit alone does not tell.
 func (g *ending) judge(x Exit) (words string) {
 	run := g.run
 	if run.Verdict = g.policy.Judge(x); run.byUs() {
@@ -135,7 +135,7 @@ func (g *ending) wasGood() bool {
 	return g.run.ReadyAt != 0 && until-g.run.ReadyAt >= int64(g.policy.ResetAfter)
 }
 
-// shortfall says what is wrong with a daemon that exits with success.
+// shortfall names the fault of a daemon that exits with success.
 func (g *ending) shortfall() string {
 	switch {
 	case g.run.Verdict != VerdictSuccess || g.policy.Oneshot:

@@ -16,7 +16,7 @@ const (
 	// Commands: Cause and Actor are kept for the published transition.
 	Start   EventKind = "start"   // Lease, if it needs one
 	Stop    EventKind = "stop"    // Within, Hurry
-	Restart EventKind = "restart" // also starts what is not running
+	Restart EventKind = "restart" // also starts a service that is not running
 	Remove  EventKind = "remove"  // the definition is gone: stop, then Gone
 	Update  EventKind = "update"  // the definition is new, and Policy is its policy: NeedsRestart
 	Prolong EventKind = "prolong" // Lease: its deadline moves on
@@ -103,7 +103,7 @@ type Event struct {
 
 	Code      int
 	Signal    unix.Signal // that killed it; 0: it exited with Code
-	Memory    string      // of an exit by KILL: what the kernel says of memory, if that was why
+	Memory    string      // of an exit by KILL: the kernel's evidence that memory was why
 	Leftovers int         // processes that still bear the service's tag
 	Remaining int         // the same, after a sweep
 

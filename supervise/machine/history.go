@@ -74,7 +74,7 @@ func (h *History) startsBefore(at int64, p *Policy) (n int, first int64) {
 	return n, first
 }
 
-// addReport adds what the service reported of its failure, after its exit, to the reason.
+// addReport adds the service's report of its failure, after its exit, to the reason.
 func (h *History) addReport(reason string, e *Event) string {
 	said := explained(reason, e.Errno, e.ExitStatus, h.LastExit)
 	if said != reason {

@@ -39,7 +39,7 @@ func (l *life) launch() {
 	s := l.state
 	s.Run = Run{}
 	s.NoRetry, s.Text = false, ""
-	if l.policy.Deadline && s.Lease.At <= l.event.Now { // whoever asks for the start: all come through here
+	if l.policy.Deadline && s.Lease.At <= l.event.Now { // every start comes through here
 		s.Want = WantDown
 		l.becomeStopped()
 		l.reason = "it needs a start with a deadline"

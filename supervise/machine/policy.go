@@ -39,7 +39,7 @@ type Policy struct {
 
 	StopSignal  unix.Signal   // 0: TERM
 	StopTimeout time.Duration // until SIGKILL
-	StopScope   Scope         // who gets StopSignal; SIGKILL goes to the group, and then to all with the tag
+	StopScope   Scope         // the receivers of StopSignal; SIGKILL goes to the group, and then to all with the tag
 }
 
 // ReadyBy says how a service becomes ready.

@@ -2,7 +2,7 @@ package machine
 
 import "time"
 
-// onReport handles what the service or a probe reports of the current run.
+// onReport handles a report of the service or a probe on the current run.
 func (m *handler) onReport() {
 	s, e := m.state, &m.event
 	starting, running := s.Phase == Starting, s.Phase == Running
@@ -100,7 +100,7 @@ func (m *handler) onExtend() {
 	}
 }
 
-// onTrouble handles what a service reports of its own failure. The report alone is no
+// onTrouble handles a service's report of its own failure. The report alone is no
 // failure: it is added to the reason when the run ends badly. A program reports it right
 // before it exits, so the exit may arrive first.
 func (m *handler) onTrouble() {

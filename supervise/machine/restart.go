@@ -92,7 +92,7 @@ func (p *Policy) delay(n int, random uint64) time.Duration {
 		d = min(d, float64(p.MaxDelay))
 	}
 	d *= 1 - min(max(p.Jitter, 0), 1)*float64(random>>11)/(1<<53)
-	if !(d < math.MaxInt64/2) { // also what is not a number
+	if !(d < math.MaxInt64/2) { // also NaN
 		return math.MaxInt64 / 2
 	}
 	return time.Duration(d)

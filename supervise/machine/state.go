@@ -11,7 +11,7 @@ const (
 	WantUp   Want = "up"
 )
 
-// Phase is what is known of the service's process. It is finer than the states
+// Phase is the known state of the service's process. It is finer than the states
 // that the status shows: see State.Public.
 type Phase string
 
@@ -50,7 +50,7 @@ const (
 	StopSelf      StopBy = "self" // the service said STOPPING=1
 )
 
-// Verdict is the class of the way in which a run ended.
+// Verdict is the class of a run's end.
 type Verdict string
 
 // The verdicts.
@@ -62,7 +62,7 @@ const (
 	VerdictFailure Verdict = "failure" // any other code, any signal, or we had to end it
 )
 
-// Health is what the health check last said.
+// Health is the last result of the health check.
 type Health string
 
 // The results of health checks.
@@ -78,7 +78,7 @@ type Exit struct {
 	Code   int         `json:"code"`
 	Signal unix.Signal `json:"signal,omitempty"`
 	Lost   bool        `json:"lost,omitempty"`
-	Memory string      `json:"memory,omitempty"` // what the kernel says of memory, if that was why
+	Memory string      `json:"memory,omitempty"` // the kernel's evidence that memory was why
 	Wall   int64       `json:"wall"`             // nanoseconds since 1970
 }
 
@@ -113,7 +113,7 @@ type State struct {
 	Timer     Timer     `json:"timer"`
 }
 
-// Lease is what a service runs under that needs a deadline, the one that a start gave last.
+// Lease is the fence and deadline of a service that needs one, as a start gave them last.
 type Lease struct {
 	Fence string `json:"fence"`
 	At    int64  `json:"at"` // when tier 1 ends what runs under it, in nanoseconds of the events' clock
@@ -152,7 +152,7 @@ type Process struct {
 	ReadyAt     int64  `json:"ready_at,omitempty"`     // monotonic; 0: not yet
 	GoodAt      int64  `json:"good_at,omitempty"`      // monotonic; the last sign of health
 	ReadyEarly  bool   `json:"ready_early,omitempty"`  // READY=1 came before the spawn's answer
-	NotReady    string `json:"not_ready,omitempty"`    // what the readiness probe last said
+	NotReady    string `json:"not_ready,omitempty"`    // the last result of the readiness probe
 	Adopted     bool   `json:"adopted,omitempty"`      // a supervisor was replaced meanwhile, and may have missed READY=1
 	StopMax     int64  `json:"stop_max,omitempty"`     // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
 

@@ -58,7 +58,7 @@ func leftText(end string, n int) string {
 	return fmt.Sprintf("%s; %d processes of it are left", end, n)
 }
 
-// reported introduces what a service reported of its own failure.
+// reported introduces a service's report of its own failure.
 const reported = ": it reported "
 
 // explained is the reason with what the service itself reported, ERRNO= and

@@ -26,7 +26,7 @@ func (w *watch) stopProbe() {
 }
 
 // untilReady waits for readiness. The time counts from the start of the process,
-// without the time in which the process could not run.
+// without the time that the process could not run.
 func (w *watch) untilReady() {
 	w.due.Ready = 0
 	if t := w.policy.ReadyTimeout; t > 0 {

@@ -11,7 +11,7 @@ type Decision struct {
 	Behind bool
 
 	// If it has a Turn. Go: it may be given the command now. Otherwise Before is a
-	// service that must stop first, if that is what it waits for.
+	// service that must stop first, if it waits for that.
 	Go     bool
 	Before Node
 }

@@ -5,5 +5,5 @@
 // service. It has no clock, starts nothing, and knows services by number only, so
 // that no name can change a decision. A Set keeps the facts. After each change it
 // says what follows, and looks only at the neighbours of what changed. Its caller,
-// supervise/core, tells it what it sees and carries out what it decides.
+// supervise/core, tells it the facts and carries out its decisions.
 package order

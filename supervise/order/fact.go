@@ -9,7 +9,7 @@ type Phase uint8
 const (
 	Absent   Phase = iota // no definition of that name is supervised
 	Down                  // stopped
-	Waiting               // wanted, and held back by what it depends on
+	Waiting               // wanted, and held back by a dependency
 	Backoff               // waits for the time of its next start
 	Failed                // given up; a timer may try again
 	Parked                // a spawn is stuck in the kernel, perhaps for ever
@@ -58,15 +58,15 @@ type Held uint8
 // The kinds of Held, from the least to the most.
 const (
 	Free    Held = iota // nothing holds it
-	OnWay               // what it waits for is starting or stopping
-	Delayed             // what it requires is in back-off, so it will not start soon
+	OnWay               // its blocker is starting or stopping
+	Delayed             // a required service is in back-off, so it will not start soon
 	Stuck               // only a command, or the retry of a failed service, will start it
 )
 
 func (h Held) String() string { return [...]string{"free", "on-way", "delayed", "stuck"}[h] }
 
-// Fact is what is known of one service. Wanted is the desired state. The other
-// fields are what was seen of the service and of the commands under way.
+// Fact is the known state of one service. Wanted is the desired state. The other
+// fields are observations of the service and of the commands under way.
 type Fact struct {
 	Phase  Phase
 	Wanted bool
@@ -133,17 +133,17 @@ func (f Fact) leaving() bool {
 }
 
 // runs tells whether it is a daemon that runs, and no command will change that. A oneshot
-// that is done is up only with what it requires, so on a cycle of requires it never is.
+// that is done is up only with its required services, so on a cycle of requires it never is.
 func (f Fact) runs() bool { return f.Phase == Up && f.Turn == NoTurn }
 
 // settled tells whether services that want it, or come after it, may start. They come
-// after what a service without a process comes after, too.
+// after the predecessors of a service without a process, too.
 func (f Fact) settled() bool {
 	return f.holds() != OnWay && (f.Phase == Up || !f.Behind)
 }
 
 // holds is how it holds a service that requires it. A oneshot that is done holds it as
-// what the oneshot requires does.
+// the dependencies of the oneshot do.
 func (f Fact) holds() Held {
 	switch {
 	case f.Turn != NoTurn:
@@ -162,7 +162,7 @@ func (f Fact) holds() Held {
 	return Stuck
 }
 
-// PassesOn tells whether what it holds so waits in truth for what holds this service.
+// PassesOn tells whether the services it holds wait in truth for the blocker of this one.
 func (f Fact) PassesOn(held Held) bool {
 	return f.Phase == Done || held == OnWay && f.Phase != Waiting && !f.uses()
 }

@@ -134,7 +134,7 @@ func (g *Graph) RequiresCycle(n, other Node) []Node {
 	return nil
 }
 
-// refresh computes the cycles again, and returns the nodes of which one has changed.
+// refresh computes the cycles again, and returns the nodes whose cycle has changed.
 func (g *Graph) refresh() (changed []Node) {
 	if !g.stale {
 		return nil

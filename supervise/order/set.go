@@ -9,12 +9,12 @@ type Set struct {
 	decided []Decision // Invariant: for a node that is not dirty, what Decide says; Before may be another node that is still stopping
 	behind  [][]Node   // Invariant: has each node at its Before
 	dirty   []Node     // to be decided again, the oldest first
-	queued  []bool     // Invariant: true for what is in dirty, once
+	queued  []bool     // Invariant: true for each node in dirty, which has it once
 	reweigh []Node     // services without a process that may be held otherwise now; weighed before the next decision
 	second  *Action    // what Next returns next, after an action for the same node
 }
 
-// Action is what the caller must do with one service: give it the command of its
+// Action is the caller's duty for one service: give it the command of its
 // turn, or, with NoTurn, tell it what holds it now.
 type Action struct {
 	Node     Node
@@ -44,7 +44,7 @@ func (s *Set) Link(n Node, edges []Edge) {
 	s.touch(n)
 }
 
-// Fact is what is known of n.
+// Fact is the known state of n.
 func (s *Set) Fact(n Node) Fact { return s.facts[n] }
 
 // Decided is the last decision for n.
