@@ -16,7 +16,7 @@ import (
 	"rlminit/wire"
 )
 
-// Options is what the command line says of an init.
+// Options are the settings of an init from the command line.
 type Options struct {
 	// Args are the arguments of `rlminit init`, flags included: what they mean
 	// is for the reader of the configuration to say.
@@ -237,7 +237,7 @@ func sealedPolicy(fd int) (*wire.Policy, error) {
 	return wire.DecodePolicy(content)
 }
 
-// largestPolicy bounds what is read into PID 1, in bytes.
+// largestPolicy bounds the policy that PID 1 reads, in bytes.
 const largestPolicy = 16 << 20
 
 // giveUp says why init ends before it has begun, also to where Kubernetes looks.

@@ -23,7 +23,7 @@ type budget struct {
 	resume int64 // when messages are read again; never, where they are read
 }
 
-// spend takes the price of a message, whoever sent it and whatever comes of it.
+// spend takes the price of a message, whatever comes of it.
 func (b *budget) spend(now int64, m wire.Message) {
 	cost := int64(messageCost)
 	if _, spawn := m.(*wire.Spawn); spawn {

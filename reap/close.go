@@ -20,7 +20,7 @@ import (
 // orphan as any other to us.
 type closer struct {
 	timer  int32 // timer_create(2); -1: there is none, and closing may wait
-	left   []int // files for which no process could be had
+	left   []int // files that no process could be had for
 	budget *budget
 }
 

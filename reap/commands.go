@@ -15,7 +15,7 @@ import (
 
 // commands turns what tier 2 asks for, held against the policy, into what is
 // executed, and what tier 1 starts by itself. It reads the table and changes
-// nothing there: what it answers is a value.
+// nothing there: its answer is a value.
 type commands struct {
 	policy   *wire.Policy
 	place    *place
@@ -23,7 +23,7 @@ type commands struct {
 	main     *mainCommand // alone may have the terminal
 
 	enclosure sys.Enclosure
-	temporary string // the directory in which services get theirs for temporary files; "": there is none
+	temporary string // the directory of services' directories for temporary files; "": there is none
 	null      int    // /dev/null, -1 where there is none
 
 	// What processes of rlminit itself get: the ways to the program, an
@@ -161,7 +161,7 @@ func (o *commands) checkTag(m *wire.Spawn) *refusal {
 	return nil
 }
 
-// identity sets who the process is: exactly that user and groups, without any
+// identity sets the user of the process: exactly that user and groups, without any
 // capability.
 func (o *commands) identity(c *sys.Command, who *wire.Identity, tag uint32) {
 	c.UID, c.GID = who.UID, who.GID
@@ -201,7 +201,7 @@ func (o *commands) privileged(c *sys.Command, m *wire.Spawn) *refusal {
 	return o.program(c, p, p.Argv, env, m.Tag)
 }
 
-// definition is what the policy holds under a name, nil for nothing.
+// definition is the policy's program of a name, nil for none.
 func (o *commands) definition(name string) *wire.Program {
 	if i := slices.IndexFunc(o.policy.Privileged, func(p wire.Program) bool { return p.Name == name }); i >= 0 {
 		return &o.policy.Privileged[i]
@@ -225,7 +225,7 @@ func (o *commands) program(c *sys.Command, p *wire.Program, argv, env []string, 
 	}
 	c.NoNewPrivs = p.NoNewPrivs
 	c.SetBounds = c.SetBounds && p.NoNewPrivs // sudo and the like need something to gain
-	c.SetCaps = p.Identity.UID != 0           // root has what the bounding set leaves
+	c.SetCaps = p.Identity.UID != 0           // root has the rest of the bounding set
 	c.SetUmask, c.Umask = true, p.Umask&0o777
 	if no := setLimits(c, p.Rlimits, false); no != nil {
 		return no
@@ -362,7 +362,7 @@ func (o *commands) bounds(m *wire.Spawn) wire.Bounds {
 	return m.Bounds
 }
 
-// mainUser is who the main command runs as.
+// mainUser is the user of the main command.
 func (o *commands) mainUser() *wire.Identity {
 	if o.policy.Main != nil {
 		return &o.policy.Main.Identity

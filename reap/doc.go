@@ -14,7 +14,7 @@
 // The loop's own type, reaper, wires rooms together, each of which owns what no
 // other touches and can be read by itself:
 //
-//	place.go     place: what this container allows, and OOM scores
+//	place.go     place: the abilities of this container, and OOM scores
 //	table.go     children: the table, and each child's state in it; wire/PROTOCOL.md is its specification
 //	expiry.go    deadlines: of children, and the end of all that is theirs
 //	leftover.go  orphans: which there are, and whose, by their tags
@@ -27,15 +27,15 @@
 //	pair.go      pair: what tier 2 is owed, derived from the table, and the socket
 //	budget.go    its budget: of what tier 2 may ask for
 //	tier2.go     tier2: its life, and whether it is of use
-//	room.go      its room: what is done where the limit on processes is used up
+//	room.go      its room: the acts where the limit on processes is used up
 //	main.go      mainCommand: its process and the terminal
-//	stop.go      stop: the end of the container; everyone.go who there is to be ended
+//	stop.go      stop: the end of the container; everyone.go the processes to be ended
 //
 // The reaper itself:
 //
 //	boot.go      from the command line to the loop
 //	prepare.go   the children that put the volume in order first, and read from it
-//	loop.go      the rooms; the loop: what is waited for, and timers
+//	loop.go      the rooms; the loop: its events, and timers
 //	requests.go  messages of tier 2, and a child's way through the table
 //	spawn.go     a spawn, from the request to its end
 //	wait.go      ends of children and of orphans

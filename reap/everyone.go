@@ -5,7 +5,7 @@ import (
 	"rlminit/wire"
 )
 
-// everyone is whoever runs in the container, as far as tier 1 knows of it: the way to
+// everyone is all processes of the container that tier 1 knows of: the way to
 // all of them at once. It keeps nothing of its own.
 type everyone struct {
 	children  *children

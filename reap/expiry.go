@@ -13,7 +13,7 @@ import (
 // Times of the end of a child that is due, in ns.
 const (
 	graceOfExpiry = 1e9   // between TERM and KILL
-	expireAgain   = 100e6 // KILL is sent again to what was forked meanwhile
+	expireAgain   = 100e6 // KILL is sent again to processes forked meanwhile
 )
 
 // expiryPhase is how far the end of a child that is due has come.
@@ -134,13 +134,13 @@ func (d *deadlines) next(now int64) int64 {
 	return next
 }
 
-// look does what has become due.
+// look acts on passed deadlines.
 func (d *deadlines) look(now int64) {
 	if len(d.mortal) == 0 {
 		return
 	}
 	boot := sinceBoot()
-	for i := len(d.mortal) - 1; i >= 0; i-- { // from the end: what is cleared leaves the list
+	for i := len(d.mortal) - 1; i >= 0; i-- { // from the end: a cleared child leaves the list
 		c := d.mortal[i]
 		if now < c.dueAt(now, boot) {
 			continue
@@ -153,7 +153,7 @@ func (d *deadlines) look(now int64) {
 	}
 }
 
-// begin ends what is left of a child that is due, unless that has begun.
+// begin ends the rest of a child that is due, unless that has begun.
 func (d *deadlines) begin(c *child, now int64) {
 	x := &c.expiry
 	if c.state == pending && !x.wanted && c.spawn != nil {
@@ -183,7 +183,7 @@ func (d *deadlines) slay(c *child, now int64) {
 }
 
 // again looks, now that some process has ended, whether that was the last of a
-// child, and kills what it has orphaned.
+// child, and kills its orphans.
 func (d *deadlines) again() {
 	for i := len(d.mortal) - 1; i >= 0; i-- {
 		c := d.mortal[i]
@@ -229,7 +229,7 @@ func (d *deadlines) set(m *wire.Deadline) bool {
 }
 
 // signalAll signals all that belongs to a child: its group as long as it is
-// there, and every process that bears its tag, whoever its parent is.
+// there, and every process that bears its tag, whatever its parent.
 func (d *deadlines) signalAll(c *child, signal int32) {
 	if c.state == alive {
 		d.signaller.kill(-c.pid, signal, c.user)

@@ -17,7 +17,7 @@ import (
 type held struct {
 	byKey   map[string][]int
 	count   int
-	refused map[string]string // keys of which the last Hold was refused, and their services
+	refused map[string]string // keys whose last Hold was refused, and their services
 
 	place    *place
 	children *children
@@ -32,7 +32,7 @@ const (
 	mostRefused = 1 << 12 // before that many services could not be held, the table of them is full
 )
 
-// hold keeps descriptors under a key, in place of what was there.
+// hold keeps descriptors under a key, in place of those there.
 func (h *held) hold(key string, fds []int) {
 	if len(fds) == 0 {
 		h.release(key)
@@ -69,7 +69,7 @@ func serviceOf(key string) string {
 	return name
 }
 
-// admit refuses the spawn of a service of which something could not be held.
+// admit refuses the spawn of a service that lacks a held descriptor.
 func (h *held) admit(name string) *refusal {
 	for _, of := range h.refused {
 		if of == name {
@@ -86,7 +86,7 @@ func (h *held) crowded(more int) bool {
 	return more > 0 && h.count+len(h.closer.left)+len(h.children.byID)+more > h.place.mostHeld
 }
 
-// release closes what is held under a key.
+// release closes the descriptors under a key.
 func (h *held) release(key string) {
 	delete(h.refused, key)
 	h.closer.close(h.byKey[key])

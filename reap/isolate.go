@@ -56,7 +56,7 @@ func (o *commands) keepEnclosure() {
 	o.enclosure.Open(o.policy.Opened, o.policy.Published, o.policy.Temporary, wire.EnclosureRights(sys.LandlockABI()))
 }
 
-// isolate fills in what the process restricts itself by.
+// isolate fills in the restrictions of the process.
 func (o *commands) isolate(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	if (m.Ruleset || len(m.Filter) > 0) && !c.NoNewPrivs {
 		return &refusal{wire.StepPolicy, unix.EPERM, "isolation needs no_new_privs, which the policy does not give it"}

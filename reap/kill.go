@@ -73,7 +73,7 @@ func (s *signaller) killJob(j *threads.Job) {
 	}
 }
 
-// killUnknown signals a process of which nothing is known but its number, as a
+// killUnknown signals a process known by its number alone, as a
 // profile's user, as /proc has it, or else the services'.
 func (s *signaller) killUnknown(pid, signal int32) {
 	user := s.policy.User.UID

@@ -176,7 +176,7 @@ func (o *orphans) tagOf(pid int32) uint32 {
 	if tag = tagIn(status, o.policy); tag == 0 {
 		tag = o.leaves.Of(pid) // one with CAP_SETGID may have shed it
 	}
-	if listed { // what a scan finds may be collected as a child of ours
+	if listed { // a process of the scan may be collected as a child of ours
 		o.tags[pid] = tag
 	}
 	return tag

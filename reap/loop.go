@@ -15,7 +15,7 @@ import (
 // is its own and knows of the others what its fields show. Only the loop's
 // goroutine touches any of it.
 type reaper struct {
-	place  place        // what this container allows
+	place  place        // the abilities of this container
 	policy *wire.Policy // as the configuration has it; set once, at boot
 
 	events    *sys.Events
@@ -66,7 +66,7 @@ func newReaper() *reaper {
 	return r
 }
 
-// Keys of what the loop waits for. From firstID on they are ids of children.
+// Keys of the loop's events. From firstID on they are ids of children.
 const (
 	keyChildren = 1 + iota
 	keySignals
@@ -154,7 +154,7 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 		}
 		switch {
 		case event.Events&sys.Gone != 0 && r.deaf():
-			r.letGo() // what it sent last is lost, as it would be a moment earlier
+			r.letGo() // its last message is lost, as it would be a moment earlier
 		case event.Events&(sys.Readable|sys.Gone) != 0:
 			r.receive()
 		}
@@ -176,7 +176,7 @@ func (r *reaper) signal(record sys.Record) {
 	if record.Signal == sys.SIGPIPE && record.Sender == r.place.pid {
 		return // a line of ours that nobody reads
 	}
-	if r.policy.Verbosity > 1 { // the line is made for those alone who want it
+	if r.policy.Verbosity > 1 { // the line is made only where it is wanted
 		say.Line("received signal ", say.Number(int(record.Signal)), " (", pure.Describe(record.Signal), ")")
 	}
 	switch record.Signal {
@@ -209,7 +209,7 @@ func (r *reaper) timeout() int {
 	return int(min((next-r.now+999_999)/1_000_000, 1<<30))
 }
 
-// timers does what has become due. The threads come last: what the others give
+// timers acts on passed deadlines. The threads come last: spawns that the others give
 // them, with every thread stuck, shall not wait until something else happens.
 func (r *reaper) timers() {
 	r.pair.retry(r.now)

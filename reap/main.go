@@ -152,7 +152,7 @@ func (m *mainCommand) current() (pid int32, user uint32, terminal bool) {
 	return m.pid, m.user, true
 }
 
-// signal sends a signal for the main command to whom the policy says.
+// signal sends a signal for the main command to the policy's target.
 func (m *mainCommand) signal(pid, signal int32, user uint32) {
 	if m.policy.SignalGroup {
 		pid = -pid

@@ -9,7 +9,7 @@ import (
 	"rlminit/wire"
 )
 
-// pair is our end of the socket pair with tier 2: what it is owed, and how far it
+// pair is our end of the socket pair with tier 2: the messages owed, and how far it
 // has been told. Nothing is queued: each message is made from the tables when it
 // can be sent.
 //
@@ -24,14 +24,14 @@ type pair struct {
 	writable bool  // epoll waits for that
 	deaf     bool  // epoll does not wait for messages
 	retryAt  int64 // CLOCK_MONOTONIC: when a send is tried again; or never
-	waits    int64 // since when what is owed waits for more of its kind
+	waits    int64 // since when the owed messages wait for more of their kind
 
 	owed      pairOwed
 	welcome   wire.Welcome
 	ending    wire.Shutdown
 	pings     uint64
 	snapshot  snapshot
-	strangers []wire.Signalled // answers about what is not in the table
+	strangers []wire.Signalled // answers about processes that are not in the table
 
 	receiver wire.Receiver
 	budget   budget // of what tier 2 may ask for
@@ -45,7 +45,7 @@ type pair struct {
 // descriptors, in ns.
 const retrySend = 100e6
 
-// pairOwed are messages that concern no child, in the order in which they are sent.
+// pairOwed are messages that concern no child, in the order of sending.
 type pairOwed uint8
 
 const (
@@ -62,7 +62,7 @@ type snapshot struct {
 	keys     []string
 }
 
-// open takes over a new socket, of which nothing was read or written yet.
+// open takes over a new, unused socket.
 func (p *pair) open(socket int) sys.Errno {
 	errno := p.events.Add(int32(socket), sys.Readable, keySocket)
 	if errno == 0 {
@@ -94,7 +94,7 @@ func (p *pair) disconnect() {
 // was said.
 func (p *pair) connected() bool { return p.socket >= 0 && p.greeted }
 
-// greet plans what a new tier 2 is told first.
+// greet plans the first messages to a new tier 2.
 func (p *pair) greet(welcome wire.Welcome) {
 	p.greeted, p.welcome = true, welcome
 	p.owed |= owedWelcome
@@ -232,7 +232,7 @@ func (p *pair) sendFirst(now int64) bool {
 	return true
 }
 
-// sendChildren sends what is owed of some children, in one message.
+// sendChildren sends the messages owed of some children as one.
 func (p *pair) sendChildren(now int64, list []*child) bool {
 	var many wire.Many
 	for _, c := range list {
@@ -321,7 +321,7 @@ func (p *pair) send(now int64, m wire.Message, fds ...int) bool {
 	case wire.ErrFull:
 		p.full = true
 	case wire.ErrClosed:
-		p.greeted = false // what was owed waits for the next one
+		p.greeted = false // owed messages wait for the next one
 	case wire.ErrTooLarge:
 		p.voice.Once("a message to the supervisor is too large; dropped")
 		return true

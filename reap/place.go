@@ -10,7 +10,7 @@ import (
 	"rlminit/wire"
 )
 
-// place is what the container allows us.
+// place has the abilities of the container.
 type place struct {
 	pid       int32
 	root      bool // effective uid 0
@@ -73,7 +73,7 @@ func (p *place) missing() string {
 	return ""
 }
 
-// lacks is what is done without here, a line each.
+// lacks are the missing abilities, a line each.
 func (p *place) lacks(policy *wire.Policy) []string {
 	var lines []string
 	if p.root && !p.setBounds {

@@ -94,7 +94,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 			r.step(c, acknowledged)
 		}
 	case *wire.Deadline:
-		r.sweep = r.deadlines.set(m) || r.sweep // what is due comes after this
+		r.sweep = r.deadlines.set(m) || r.sweep // passed deadlines come after this
 	case *wire.Release:
 		if r.held.release(m.Key); m.Key == wire.BootStepsKey { // tier 2 is through with a boot or a takeover
 			r.tier2.booted = true
@@ -102,7 +102,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		}
 	case *wire.Pong:
 		r.tier2.pulse.owesPong = 0
-	case *wire.StopBegun: // nobody answers what was not asked
+	case *wire.StopBegun: // an answer without a request is none
 		r.stop.begun = r.stop.phase != running
 	case *wire.StopDone:
 		r.stop.done = r.stop.phase != running
@@ -115,7 +115,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 
 func (r *reaper) hello(version uint32) {
 	switch {
-	case version < wire.Version: // it would misunderstand what it is told
+	case version < wire.Version: // it would misunderstand our messages
 		r.voice.Once("the supervisor is older than PID 1, and cannot speak with it; start the container again")
 		return
 	case r.pair.greeted:
@@ -164,7 +164,7 @@ func (r *reaper) step(c *child, e event) {
 	}
 }
 
-// signalChild sends a signal to what is left of a child, and answers.
+// signalChild sends a signal to the rest of a child, and answers.
 func (r *reaper) signalChild(m *wire.Signal) {
 	answer := wire.Signalled{ID: m.ID, Scope: m.Scope}
 	c := r.children.byID[m.ID]
@@ -204,11 +204,11 @@ func (r *reaper) deliver(c *child, m *wire.Signal, answer *wire.Signalled) {
 	}
 }
 
-// deliverOrphans signals what a child has left behind. No pid among them can
+// deliverOrphans signals the leftovers of a child. No pid among them can
 // have been given to another process: only this goroutine collects.
 func (r *reaper) deliverOrphans(c *child, signal int32, answer *wire.Signalled) {
 	if signal == sys.SIGKILL && c.state == exited {
-		r.leaves.Kill(c.tag) // what is no orphan yet, too
+		r.leaves.Kill(c.tag) // processes that are no orphans yet, too
 	}
 	for _, pid := range r.orphans.leftovers(c) {
 		if errno := r.signaller.kill(pid, signal, c.user); errno == 0 {

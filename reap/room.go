@@ -13,7 +13,7 @@ import (
 
 // A container's limit on processes may be taken up by one service: then tier 2,
 // which needs some threads, cannot be started any more, and nobody could command
-// that service to stop. Whoever takes the most is ended then, and nobody else.
+// that service to stop. The greatest user is ended then, and nobody else.
 const (
 	fewestTaken = 8               // processes and threads, with fewer a service is not what takes up the room
 	roomWithin  = 2e9             // ns: before another service is ended, the room of the last must have come free
@@ -21,7 +21,7 @@ const (
 	keptFree    = 1 + threads.Few // processes and threads that no service is begun with
 )
 
-// room is what is done where the container's limit on processes leaves none to
+// room has the acts where the container's limit on processes leaves none to
 // tier 2.
 type room struct {
 	at int64 // CLOCK_MONOTONIC: before then no service is ended for it
@@ -104,7 +104,7 @@ func (r *room) fullest(taken map[uint32]int) (most *child) {
 	return most
 }
 
-// key is what the processes of a child have in common; 0 for nothing.
+// key is the common mark of a child's processes; 0 for none.
 func (r *room) key(c *child) uint32 {
 	switch {
 	case c.state != alive && c.state != exited:

@@ -31,7 +31,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
-	if no == nil && c.expiry.passed() { // before any reason for which it would be tried again
+	if no == nil && c.expiry.passed() { // before any reason to try it again
 		no = &refusal{wire.StepExec, unix.ETIME, ""}
 	}
 	if no == nil && m.Name != wire.FilesProgram && r.tier2.room.full(r.threads.Waiting()) {

@@ -8,10 +8,10 @@ import (
 const (
 	defaultBudget = 9e9    // docker stop gives 10 s
 	begunWithin   = 1e9    // tier 2 says StopBegun, or tier 1 stops all itself
-	hurryWithin   = 1e9    // what a second TERM leaves
+	hurryWithin   = 1e9    // the time after a second TERM
 	releaseAfter  = 500e6  // tier 2 exits by itself after StopDone
-	killAgain     = 100e6  // SIGKILL is sent again to what was forked meanwhile
-	giveUpAfter   = 1000e6 // after the first SIGKILL: what a kernel holds on to
+	killAgain     = 100e6  // SIGKILL is sent again to processes forked meanwhile
+	giveUpAfter   = 1000e6 // after the first SIGKILL: processes that the kernel holds
 	mostMargin    = 500e6  // between tier 2's deadline and ours
 )
 
@@ -35,7 +35,7 @@ type stop struct {
 	mainSignal int32
 	code       int // that tier 2 asked for; -1: none
 
-	deadline      int64 // CLOCK_MONOTONIC: SIGKILL to what is left
+	deadline      int64 // CLOCK_MONOTONIC: SIGKILL to the rest
 	tier2Deadline int64 // CLOCK_BOOTTIME, and somewhat earlier
 	begunBy       int64
 	begun, done   bool // said by tier 2

@@ -54,7 +54,7 @@ const (
 	forget          // take from the table
 	endStarted      // end all of it when it has started
 	endAll          // end all that belongs to it
-	endLeftover     // end what it left behind
+	endLeftover     // end its leftovers
 )
 
 type transition struct {
@@ -143,7 +143,7 @@ type child struct {
 	expiry    expiry
 	oomKills  uint64 // of its cgroup, before it was started
 
-	privileged bool // it is what the policy holds under its name
+	privileged bool // it is the policy's program of its name
 
 	owed     owed
 	answers  [wire.ScopeLeftover + 1]wire.Signalled
@@ -173,7 +173,7 @@ type children struct {
 	byID        map[uint64]*child
 	first, last *child
 	nextID      uint64
-	owing       []*child // those with something owed, in the order in which it came up
+	owing       []*child // those with something owed, in its order
 	unwatched   []*child // alive, and without a pidfd
 	tags        map[uint32]tagUse
 }

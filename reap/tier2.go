@@ -23,7 +23,7 @@ const (
 )
 
 // tier2 is the supervisor's life: when it is started again, and whether it is of
-// use. What is said to it is the pair's.
+// use. Messages to it are the pair's.
 //
 // Invariant: restartAt is never as long as it is alive or on its way.
 type tier2 struct {
@@ -53,7 +53,7 @@ type pulse struct {
 	events     bool // since the last ping
 }
 
-// ends is what was said of the ends of tier 2. Whoever can end it shall not fill
+// ends counts the reports of tier 2's ends. An attacker that can end it shall not fill
 // the log with that, nor be able to keep it from coming back by doing so often.
 type ends struct {
 	saidAt int64
@@ -154,7 +154,7 @@ func (t *tier2) useless(exit wire.Exit, now int64, cramped bool) bool {
 
 // failed says what happened and plans the next attempt: at once, for ever, but
 // for a pause from one start to the next. There is no back-off: it would be the
-// weapon of whoever can end tier 2.
+// weapon of an attacker that can end tier 2.
 func (t *tier2) failed(now int64, what string) {
 	t.pair.disconnect()
 	t.restartAt = now

@@ -47,7 +47,7 @@ func exitOf(info *siginfo) wire.Exit {
 	return wire.Exit{At: sinceBoot(), Code: -1, Signal: info.status, Core: info.code == cldDumped}
 }
 
-// codeOf is what a shell calls the exit: its code, or 128 + its signal.
+// codeOf is the exit in a shell's terms: its code, or 128 + its signal.
 func codeOf(e wire.Exit) int {
 	if e.Signal != 0 {
 		return 128 + int(e.Signal)
@@ -151,7 +151,7 @@ func (r *reaper) childEnded(c *child) {
 	r.step(c, ended)
 }
 
-// pollUnwatched looks at what has no pidfd.
+// pollUnwatched looks at children without a pidfd.
 func (r *reaper) pollUnwatched() {
 	list := r.children.unwatched
 	kept := list[:0]
@@ -178,7 +178,7 @@ func (r *reaper) pollUnwatched() {
 // batch is how many orphans are collected in one turn.
 const batch = 256
 
-// reapOrphans collects what was reparented to us. Such processes are children
+// reapOrphans collects reparented processes. Those are children
 // of our first thread, where the loop runs, and our own are children of the
 // spawn threads: with __WNOTHREAD a sweep costs nothing for those that live.
 func (r *reaper) reapOrphans() {

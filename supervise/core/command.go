@@ -18,7 +18,7 @@ const (
 	VerbRestart = "restart"
 	VerbReload  = "reload" // a restart of those that have the run of Command.Runs; the others are waited for
 	VerbFollow  = "follow" // to be as Recorded says
-	VerbAwait   = "await"  // nothing is done: whoever gives it waits until Gate has passed
+	VerbAwait   = "await"  // nothing is done: its caller waits until Gate has passed
 )
 
 // Hidden begins the ids of operations that only those know of who asked for them: a part
@@ -47,7 +47,7 @@ type Command struct {
 	Claimed bool
 
 	Along bool           // what must, or should, be started with them is
-	Want  service.Intent // what is wanted of them from now on; IntentNone: as before
+	Want  service.Intent // their desired state from now on; IntentNone: as before
 
 	Width  int   // how many may be out of service at once; 0: all
 	Steady int64 // how long each must be up before the next one is taken, in nanoseconds
@@ -59,7 +59,7 @@ type Command struct {
 	at    int
 }
 
-// Records is what the record of a command says is wanted of its services from then on. A
+// Records is the desired state in the record of a command, for its services from then on. A
 // rolling command records that of each member when it comes to it.
 func (c *Command) Records() service.Intent {
 	if c.Width > 0 {
@@ -68,7 +68,7 @@ func (c *Command) Records() service.Intent {
 	return c.Want
 }
 
-// Only leaves out who is not meant any more when the command comes to be recorded.
+// Only leaves out services that are not meant any more when the command comes to be recorded.
 type Only struct {
 	State  string // the state or the verdict that they have; "": any
 	Ill    bool   // their verdict is ill
@@ -93,7 +93,7 @@ func Leased(s *machine.State) bool {
 	return s.ID != 0 && s.Lease.At != 0 && s.StartedAt <= s.Lease.At
 }
 
-// Members are those whom it is for, AlongWith who is started with them, when it is to be
+// Members are its services, AlongWith those started with them, when it is to be
 // recorded.
 func (c *Command) Members() []*Life   { return c.Lives }
 func (c *Command) AlongWith() []*Life { return c.along }
@@ -194,7 +194,7 @@ func (s *queue) record(c *Command) bool {
 	return true
 }
 
-// refuseUnclaimed refuses a command for claimed services of which one is none.
+// refuseUnclaimed refuses a command for claimed services if one is none.
 func (s *queue) refuseUnclaimed(c *Command) bool {
 	l := c.Unclaimed()
 	if l == nil {

@@ -26,7 +26,7 @@ func (s *Set) decide() {
 }
 
 // act carries out what order has decided for one service. What holds it is told before
-// it is given a command: who had the name before may have been told, and not this one.
+// it is given a command: the name's former holder may have been told, and not this one.
 func (s *Set) act(a order.Action) {
 	s.touched++
 	l := s.lives[a.Node]

@@ -8,10 +8,10 @@ import (
 	"rlminit/supervise/order"
 )
 
-// leastBudget is the shortest time in which services can stop by themselves.
+// leastBudget is the shortest time that services can stop by themselves in.
 const leastBudget = 100 * time.Millisecond
 
-// end stops everything, in order and within the budget. What is wanted does not change:
+// end stops everything, in order and within the budget. Desired states do not change:
 // it runs again after the next boot.
 func (s *Set) end() {
 	s.stopping = true
@@ -21,7 +21,7 @@ func (s *Set) end() {
 		}
 	}
 	longest := s.longestChain()
-	budget := s.input.Budget * 9 / 10 // the rest is for the sweeps of what the services leave behind
+	budget := s.input.Budget * 9 / 10 // the rest is for the sweeps of leftovers
 	hurry := s.input.Hurry || budget < leastBudget
 	all := make([]order.Node, 0, len(s.lives))
 	for n, l := range s.lives {

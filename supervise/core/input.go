@@ -45,12 +45,12 @@ const (
 	Commanded
 	Recorded
 	Cancel // the operation ID goes no further
-	Drop   // whoever gave the operation ID has read the outcome, or is gone
+	Drop   // the caller of the operation ID has read the outcome, or is gone
 	Join   // somebody else reads the operation ID, which is remembered until Leave
 	Leave
-	Became // of the operation ID somebody else says what has become of Member
+	Became // the outcome of Member in the operation ID, from elsewhere
 
-	Want  // what is wanted of Node is Wants, as is recorded already
+	Want  // the desired state of Node is Wants, as is recorded already
 	Freed // of Life: nothing else goes on that is to end with it; or does, if Busy
 
 	// Remembered: a successor would know of each of Rows. Marked: the log has the line
@@ -60,7 +60,7 @@ const (
 	Heard
 
 	Recall    // Operations of before, and ID the last one that was given
-	Resume    // what a predecessor had under way is over
+	Resume    // a predecessor's operations are over
 	Interrupt // all operations that are under way: Text
 
 	// Hold has nothing decided until Release: a set of things is being told. Each Hold
@@ -70,7 +70,7 @@ const (
 
 	Booted   // all that the boot found is known
 	Due      // deadlines up to Now
-	Lost     // time in which nobody ran: Event.Within, in nanoseconds
+	Lost     // time that nobody ran: Event.Within, in nanoseconds
 	Stopping // the container ends: nothing is started any more
 	End      // stop everything in order: Budget, Hurry
 )
@@ -118,13 +118,13 @@ type Input struct {
 	Hurry  bool          // kill at once
 }
 
-// Row is what a successor is told of a life, and the version of it.
+// Row is a life's row of the checkpoint, and its version.
 type Row struct {
 	Life    *Life
 	Version uint64
 }
 
-// Wants is what is wanted of a service.
+// Wants is the desired state of a service.
 type Wants struct {
 	Desired service.Intent // IntentNone: nobody has said
 	Before  service.Intent // what Desired was, until what follows from it has begun; IntentNone: it has
@@ -135,7 +135,7 @@ type Wants struct {
 type Definition struct {
 	Policy                 machine.Policy
 	Requires, Wants, After []string
-	Title                  string // what a person calls the service; "": by its name
+	Title                  string // the service's name for people; "": its name
 	Fault                  string // why there is no usable one; "": there is
 	Scheduled              bool   // its schedule runs it
 	Enabled                bool
@@ -157,7 +157,7 @@ const (
 	StopProbe                     // Action.ID, Probe
 	Changed                       // Before, After, Remembered: a transition is over, or what holds the service has changed
 	Absent                        // Name: a definition refers to it, and nobody has it
-	Wanted                        // a copy is to say what is wanted of it now
+	Wanted                        // a copy is to show its desired state of now
 	Record                        // Command: answered by Recorded
 	Refused                       // Command: it goes no further. Text says why; "": it could not be recorded
 	Forgot                        // Operation: it is not remembered any more, or it was hidden and has been dropped

@@ -5,13 +5,13 @@ import (
 	"rlminit/supervise/order"
 )
 
-// intents is what is wanted of services, and how far a successor knows of it.
+// intents are the desired states of services, and how far a successor knows of them.
 type intents struct {
 	set *Set
 
 	turns    uint64  // how many commands there were
 	begun    []*Life // whose wants.Before ends with this Step
-	intended []*Life // of which copies are to say what is wanted
+	intended []*Life // whose copies are to show the desired state
 }
 
 // intend has services be wanted as is recorded of them, by a command of that turn. A
@@ -44,7 +44,7 @@ func (s *intents) intend(lives []*Life, want service.Intent, turn uint64) {
 	}
 }
 
-// next is the turn of a command that changes what is wanted of services.
+// next is the turn of a command that changes desired states.
 func (s *intents) next() uint64 {
 	s.turns++
 	return s.turns

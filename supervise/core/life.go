@@ -25,7 +25,7 @@ type Life struct {
 	wants     Wants
 	commanded uint64 // the turn of the command that has set wants.Desired; 0: none has since this Set began
 	unkept    bool   // a successor does not know of wants yet
-	intended  bool   // its copy is to say what is wanted, at the end of this Step
+	intended  bool   // its copy is to show the desired state, at the end of this Step
 	begins    bool   // wants.Before ends with this Step
 	claimed   bool   // a command for it is being recorded
 	in        []membership
@@ -38,18 +38,18 @@ type Life struct {
 type known struct {
 	rows, kept uint64   // the version that a successor is to know, and the one that it does
 	ended      []uint64 // exits that tier 1 may forget, once they are remembered and marked
-	unmarked   []uint64 // runs of which the log does not say yet how they ended
+	unmarked   []uint64 // runs whose end the log does not have yet
 	unheard    uint64   // the run whose last words are on their way; 0: none
-	said       string   // what the latest run that ended said last
+	said       string   // the last output of the latest run that ended
 }
 
 // Node is its number among the services; None: it is gone.
 func (l *Life) Node() order.Node { return l.node }
 
-// State is its state. Who reads it does not change it.
+// State is its state. A reader does not change it.
 func (l *Life) State() *machine.State { return &l.state }
 
-// Name is the name of its definition, Title what a person calls it.
+// Name is the name of its definition, Title its name for people.
 func (l *Life) Name() string { return l.name }
 
 // Title is likewise.
@@ -60,10 +60,10 @@ func (l *Life) Title() string {
 	return l.name
 }
 
-// Wants is what is wanted of it.
+// Wants is its desired state.
 func (l *Life) Wants() Wants { return l.wants }
 
-// Version is that of what a successor is to know of it.
+// Version is that of its row of the checkpoint.
 func (l *Life) Version() uint64 { return l.known.rows }
 
 // Unheard tells whether what its latest run said last is on its way.
@@ -89,7 +89,7 @@ func (l *Life) pid() int {
 // Turn is a command that it was not given yet.
 func (l *Life) Turn() order.Turn { return l.turn }
 
-// Stuck tells whether what it waits for will not come up by itself.
+// Stuck tells whether its blocker will not come up by itself.
 func (l *Life) Stuck() bool { return l.stuck }
 
 // Armed is its deadline in the heap; 0: it has none.
@@ -220,7 +220,7 @@ var effectOf = map[machine.ActionKind]EffectKind{
 	machine.Prolonged: Prolonged, machine.StartProbe: StartProbe, machine.StopProbe: StopProbe,
 }
 
-// do adds what the machine asks for.
+// do adds the machine's actions.
 func (s *Set) do(l *Life, a machine.Action) {
 	if a.Kind == machine.Spawn {
 		s.input.NextID = a.ID + 1
@@ -233,7 +233,7 @@ func (s *Set) do(l *Life, a machine.Action) {
 	}
 }
 
-// remember has a successor told of a life's state, and of what is wanted of it.
+// remember has the checkpoint written with a life's state and desired state.
 func (s *outbox) remember(l *Life, state *machine.State) {
 	l.known.rows++
 	l.unkept = false
@@ -286,7 +286,7 @@ type outbox struct {
 	states  []machine.State // that effects point to
 }
 
-// replace gives a life another state, and has what is known of all follow.
+// replace gives a life another state, and has the facts of all follow.
 func (s *Set) replace(l *Life, next machine.State) {
 	if was := l.state.ID; was != next.ID {
 		delete(s.spawns, was)
@@ -303,7 +303,7 @@ func (s *Set) replace(l *Life, next machine.State) {
 	l.state = next
 }
 
-// observe tells order what is seen of a life.
+// observe tells order the observed state of a life.
 func (s *Set) observe(l *Life) {
 	s.order.Observe(l.node, order.FactOf(l.state, l.definition.Policy))
 }

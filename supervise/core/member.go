@@ -195,8 +195,8 @@ func (s *scheduler) needs(o *Operation, i int) bool {
 	return o.Verb == VerbRestart
 }
 
-// takeAll has all members of an operation that has no width do what it wants, and those
-// who are started along.
+// takeAll has all members of an operation without a width act, and those
+// that are started along.
 func (s *scheduler) takeAll(o *Operation) {
 	c := o.command
 	act := slices.DeleteFunc(slices.Clone(c.along), (*Life).Wanted) // somebody else has started it since
@@ -276,8 +276,8 @@ func (s *scheduler) observeAll(o *Operation) []operation.Seen {
 	return seen
 }
 
-// alongWith are those that are started with a member of a rolling operation: not who was
-// stopped by a later command, or of whom another intent is being recorded.
+// alongWith are those that are started with a member of a rolling operation: not those that
+// a later command has stopped, or whose other desired state is being recorded.
 func (s *scheduler) alongWith(o *Operation, l *Life) (along []*Life) {
 	if o.command.down() {
 		return nil
@@ -302,7 +302,7 @@ func (o *Operation) unrecorded(l *Life, along []*Life) bool {
 }
 
 // come has a rolling operation come to a member, which counts as out of service from now
-// on: what it wants of that is recorded first, and then the member does it.
+// on: its desired state is recorded first, and then the member acts.
 func (s *scheduler) come(o *Operation, i int) {
 	l := o.lives[i]
 	s.set.Operations.member(o, i, operation.StateRunning, "")
@@ -336,7 +336,7 @@ func (s *scheduler) taken(c *Command, recorded bool) {
 	}
 }
 
-// take has one member of a rolling operation do what it wants.
+// take has one member of a rolling operation act.
 func (s *scheduler) take(o *Operation, i int, along []*Life) {
 	l := o.lives[i]
 	for _, other := range along {
@@ -357,7 +357,7 @@ func (s *scheduler) take(o *Operation, i int, along []*Life) {
 	s.recheck(o, i)
 }
 
-// noteWaiting notes what the remaining members of a rolling operation wait for.
+// noteWaiting notes the blockers of the remaining members of a rolling operation.
 func (s *scheduler) noteWaiting(o *Operation, v operation.Verdict) {
 	waits := ""
 	if v.Take < 0 && v.Failed < 0 && v.Out >= 0 {
@@ -415,7 +415,7 @@ func listed(names []string) string {
 }
 
 // cannotBegin says why a rolling operation would end before it takes its first member; "":
-// it would not. Such an operation is not recorded, so that what was stopped stays stopped.
+// it would not. Such an operation is not recorded, so stopped services stay stopped.
 func (s *scheduler) cannotBegin(c *Command) string {
 	if c.Width == 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"rlminit/supervise/order"
 )
 
-// naming is who has which name, and whom a definition means by one.
+// naming has the holder of each name, and the service that a definition means by one.
 type naming struct {
 	set *Set
 
@@ -15,7 +15,7 @@ type naming struct {
 	aliases map[string]*Life      // by their other names
 }
 
-// node is that of a name, whoever has it.
+// node is that of a name, whichever service has it.
 func (s *naming) node(name string) order.Node {
 	n, ok := s.nodes[name]
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"rlminit/supervise/order"
 )
 
-// Limits bound what is remembered of operations that are over, and whose caller, and
+// Limits bound the memory of operations that are over, and whose caller, and
 // readers, have gone. The others are remembered, however many there are.
 type Limits struct {
 	Operations int
@@ -19,11 +19,11 @@ type Limits struct {
 // DefaultLimits are those of a supervisor.
 func DefaultLimits() Limits { return Limits{Operations: 100, Members: 5000} }
 
-// Operation is a command that was begun, and what has become of it. Only the Set that it
-// is of changes it; who reads it does so where Step is called.
+// Operation is a command that was begun, with its outcome. Only its own Set
+// changes it; a reader reads it where Step is called.
 type Operation struct {
 	operation.Operation
-	Went       []string // whom it has started, stopped or restarted along
+	Went       []string // the services it has started, stopped or restarted along
 	Unrecorded bool     // a stop that could not be recorded, of a member at least
 
 	unrecordedWhy string // of a rolling one
@@ -38,7 +38,7 @@ type Operation struct {
 	closing  bool      // it takes no further member
 	turn     uint64    // as in Life.commanded
 	last     [2]string // the state and reason that it ends with; "": by its members
-	waits    string    // what the remaining members wait for
+	waits    string    // the blockers of the remaining members
 	dirty    []int     // members to be looked at
 	queued   bool      // it is to be looked at
 	told     bool      // its change is yet to be told
@@ -46,7 +46,7 @@ type Operation struct {
 	announced, finished bool // that it has begun, and that it is over, was told
 
 	heirs   []heir // of members that were superseded; nil: none was
-	called  bool   // whoever gave it is yet to read the outcome
+	called  bool   // the caller is yet to read the outcome
 	readers int    // others that are
 	settled bool   // nobody reads it any more
 	dropped bool   // it was hidden, and its caller has gone
@@ -192,7 +192,7 @@ func (s *Operations) intend(o *Operation, members, along []*Life, recorded bool)
 	}
 }
 
-// partOf ends a part for whom the operation that it is a part of has ended.
+// partOf ends a part whose whole operation has ended.
 func (s *Operations) partOf(o *Operation) {
 	whole := s.Get(o.command.Part)
 	if o.command.Part == 0 || whole == nil {
@@ -284,7 +284,7 @@ func (s *Operations) superseded(o *Operation, i int, later *Operation, at int) {
 	s.member(o, i, operation.StateSuperseded, "by operation "+strconv.FormatUint(later.root(), 10))
 }
 
-// member notes what has become of a member that is open.
+// member notes the outcome of a member that is open.
 func (s *Operations) member(o *Operation, i int, state operation.State, reason string) {
 	m := &o.Members[i]
 	if !m.Open() || m.State == state && m.Reason == reason {
@@ -362,8 +362,8 @@ func (s *Operations) interruptAll(why string) {
 	}
 }
 
-// cancel has an operation, and its parts, go no further. What has begun goes on to its
-// end; who waits for its turn to be restarted stays as it is.
+// cancel has an operation, and its parts, go no further. Members that have begun go on to
+// their end; one that waits for its turn to be restarted stays as it is.
 func (s *Operations) cancel(id uint64) {
 	for _, o := range slices.Clone(s.operations) {
 		if o.Over() || o.ID != id && (o.command == nil || o.command.Part != id) {
@@ -390,7 +390,7 @@ func (s *Operations) cancel(id uint64) {
 	}
 }
 
-// drop has whoever gave an operation be gone. One that only the caller knew of ends with
+// drop notes that the caller of an operation is gone. One that only the caller knew of ends with
 // that.
 func (s *Operations) drop(id uint64) {
 	o := s.Get(id)
@@ -448,7 +448,7 @@ func (s *Operations) read(id uint64, more int) {
 	}
 }
 
-// recall adds operations of before: of one that is known already what is known counts.
+// recall adds operations of before: one that is known already stays as it is.
 func (s *Operations) recall() {
 	for i := range s.set.input.Operations {
 		o := &Operation{Operation: s.set.input.Operations[i], command: &Command{}, deadline: deadline{place: -1}}
@@ -463,7 +463,7 @@ func (s *Operations) recall() {
 }
 
 // resume ends, as interrupted, the operations of a predecessor that are under way. A
-// member that has come to what was asked is done, by what is true of it now.
+// member that has come to its target is done, by its state of now.
 func (s *Operations) resume() {
 	for _, o := range s.operations {
 		if o.Over() {
@@ -501,7 +501,7 @@ func (s *Operations) became() {
 	}
 }
 
-// tell has those told of a change of an operation who want to know.
+// tell has the readers told of a change of an operation.
 func (s *Operations) tell(o *Operation) {
 	if !o.told {
 		o.told = true
@@ -509,7 +509,7 @@ func (s *Operations) tell(o *Operation) {
 	}
 }
 
-// tellAll adds the effects of tell, at the end of a Step: what a successor must know is
+// tellAll adds the effects of tell, at the end of a Step: the row for a successor is
 // remembered by then.
 func (s *Operations) tellAll() {
 	for _, o := range s.telling {

@@ -7,7 +7,7 @@ import (
 	"rlminit/supervise/order"
 )
 
-// reason is what a life waits for, in words; "": nothing.
+// reason is the blocker of a life, in words; "": none.
 func (s *Set) reason(l *Life, d order.Decision) string {
 	if d.Held == order.Free {
 		return ""

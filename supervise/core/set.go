@@ -18,7 +18,7 @@ type Set struct {
 	// but by the end of something else. Whoever makes the Set gives them.
 	NoRoom []string
 
-	// Limits bound what is remembered of operations. Whoever makes the Set gives them.
+	// Limits bound the memory of operations. The Set's maker gives them.
 	Limits Limits
 
 	naming     naming
@@ -29,8 +29,8 @@ type Set struct {
 	scheduler  scheduler
 
 	holds    int     // while not 0 nothing is decided
-	adopted  []*Life // to be told anew what holds them: what a predecessor said may be true no more
-	active   int     // services of which a process may exist
+	adopted  []*Life // to be told their blockers anew: a predecessor's may be gone
+	active   int     // services that may have a process
 	booted   bool
 	stopping bool
 
@@ -39,10 +39,10 @@ type Set struct {
 	touched int // how many lives this Step has looked at
 }
 
-// most bounds what is kept of the effects of one Step for the next.
+// most bounds the room for effects that one Step keeps for the next.
 const most = 64
 
-// Step takes an input, and returns what is to be done, in order. The effects are valid
+// Step takes an input, and returns its effects, in order. They are valid
 // until the next Step. It is called by one goroutine.
 func (s *Set) Step(in Input) []Effect {
 	s.begin(in)
@@ -200,7 +200,7 @@ func (s *Set) Booted() bool { return s.booted }
 // Stopping tells whether the container ends.
 func (s *Set) Stopping() bool { return s.stopping }
 
-// Active is how many services there are of which a process may exist.
+// Active is the number of services that may have a process.
 func (s *Set) Active() int { return s.active }
 
 // Next is the earliest deadline; false: there is none.
@@ -226,5 +226,5 @@ func (s *Set) Before(n order.Node) string {
 	return ""
 }
 
-// Fact is what is known of n where others are decided about.
+// Fact is the known state of n for decisions about others.
 func (s *Set) Fact(n order.Node) order.Fact { return s.order.Fact(n) }

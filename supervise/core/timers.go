@@ -57,7 +57,7 @@ func (t *timers) running() (lives []*Life) {
 	return lives
 }
 
-// fire tells each whose time has come. What is armed anew meanwhile is left for the next
+// fire tells each whose time has come. A timer armed anew meanwhile is left for the next
 // time.
 func (s *Set) fire() {
 	t := &s.timers

@@ -60,7 +60,7 @@ func (l *Life) notUp(why operation.Why, now int64) string {
 	return l.Failure()
 }
 
-// attempt is why the latest attempt has failed, with what it said last.
+// attempt is why the latest attempt has failed, with its last output.
 func (l *Life) attempt() string {
 	why := l.state.Reason
 	if l.state.Phase != machine.Backoff {
@@ -84,7 +84,7 @@ func (l *Life) Failure() string {
 	return title + " failed: " + why + l.lastSaid() + "; see rlminit logs " + title + ", then rlminit start " + title
 }
 
-// lastSaid is what follows on a reason, of what a run said last.
+// lastSaid is the part after a reason, with a run's last output.
 func (l *Life) lastSaid() string {
 	if l.known.said == "" {
 		return ""
@@ -101,7 +101,7 @@ func soon(left int64) string {
 	return max(d.Round(10*time.Millisecond), 10*time.Millisecond).String()
 }
 
-// WaitsFor is what a member that is under way waits for.
+// WaitsFor is the blocker of a member that is under way.
 func (s *Set) WaitsFor(l *Life) string {
 	if l.turn.Stops() {
 		if before := s.Before(l.node); before != "" {

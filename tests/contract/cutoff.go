@@ -86,8 +86,8 @@ func CutOffHandOver(t *testing.T, start New) {
 	b.Must("profile", "rename", "dora", "alice")
 	cut(cutOffs["state"])
 	b.Must("profile", "delete", "alice")
-	if others := b.Shell(box.Root, fmt.Sprintf("find %s/trash/alice-* ! -user 1000", b.Home())); others != "" {
-		t.Errorf("in the trash, and not the services': %s", others)
+	if others := b.Shell(box.Root, fmt.Sprintf("find %s/trash/alice-* ! -user %d", b.Home(), first)); others != "" {
+		t.Errorf("in the trash, and not its user's: %s", others)
 	}
 	b.Must("profile", "restore", "alice")
 	b.Must("start", "alice")

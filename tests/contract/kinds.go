@@ -242,7 +242,7 @@ func ManyAreSet(t *testing.T, start New) {
 	}
 	b.Fails(2, "PROFILE is what rlminit itself gives the gateway", "profile", "set", "*", "PROFILE=x")
 	b.Fails(4, `no profile "nobody*"`, "profile", "set", "nobody*", "A=b")
-	if revisions := b.Must("revisions"); strings.Count(revisions, "profile set") != 2 {
+	if revisions := b.Must("revisions"); strings.Count(revisions, "profile set") != 3 || strings.Count(revisions, " single ") != 1 {
 		t.Errorf("revisions:\n%s", revisions)
 	}
 }

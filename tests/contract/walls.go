@@ -397,6 +397,7 @@ gateway:
 	found := b.Shell(box.Root, `grep -rl precious `+b.Home()+` /run/rlminit | sort; find `+b.Home()+`/.rlminit/secrets -type f -perm /077`)
 	want := []string{
 		b.Home() + "/.rlminit/secrets/alice/1/KEY", b.Home() + "/profiles/alice/profile.yaml",
+		b.Home() + "/.rlminit/revisions/1.json", // which a rollback needs
 		"/run/rlminit/services/gateway-alice/credentials/KEY", "/run/rlminit/services/gateway-alice/service.yaml",
 	}
 	if got := strings.Fields(found); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
@@ -524,15 +525,16 @@ gateway:
 // is in no file and no rollback brings it back, and a purge leaves none in revisions.
 func secretsAreForgotten(b *box.Box) {
 	b.Helper()
-	set := func(value string) {
+	set := func(value string) (revision string) {
 		b.Helper()
 		b.Write(box.Service, b.Home()+"/given", value)
-		b.Must("profile", "set", "f1", "--secret", "TOK="+b.Home()+"/given")
+		var as struct{ Revision int }
+		decode(b, b.Must("profile", "set", "f1", "--secret", "TOK="+b.Home()+"/given", "--json"), &as)
+		return fmt.Sprint(as.Revision)
 	}
 	b.Must("profile", "create", "f1", "--stopped")
-	set("old-value-1")
-	set("old-value-2")
-	if r := b.Run("rollback", "--steady", "0"); r.Code != 9 || !strings.Contains(r.Out+r.Err, "secrets brought back: TOK") {
+	first, second := set("old-value-1"), set("old-value-2")
+	if r := b.Run("rollback", first, "--steady", "0"); r.Code != 9 || !strings.Contains(r.Out+r.Err, "secrets brought back: TOK") {
 		b.Errorf("rollback: %s", r)
 	}
 	if out := b.Must("profile", "secret", "list", "f1"); !strings.Contains(out, "TOK") || strings.Contains(out, "old-value") {
@@ -545,7 +547,7 @@ func secretsAreForgotten(b *box.Box) {
 	if left := found(); left != "" {
 		b.Errorf("a forgotten secret is in %s", left)
 	}
-	b.Fails(17, "forgotten on purpose: TOK", "rollback", "2")
+	b.Fails(17, "forgotten on purpose: TOK", "rollback", second)
 	set("old-value-3")
 	b.Must("profile", "delete", "f1", "--purge")
 	if left := found(); left != "" {

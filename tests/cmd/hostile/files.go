@@ -29,7 +29,7 @@ func files(a *attack, runtime, home, victim string) {
 	content(a, "take the control socket's place", Always, filepath.Join(runtime, "control.sock"))
 	own := filepath.Join(home, ".rlminit")
 	for _, name := range []string{".rlminit", "logs"} {
-		a.try("rename or remove what is the supervisor's", Supervisor, name, func() error {
+		a.try("rename or remove the supervisor's files", Supervisor, name, func() error {
 			// A directory that is not empty stays: but who may not remove it is told so first.
 			if err := unix.Rmdir(filepath.Join(home, name)); !errors.Is(err, unix.ENOTEMPTY) {
 				return err
@@ -37,14 +37,14 @@ func files(a *attack, runtime, home, victim string) {
 			return nil
 		})
 	}
-	a.try("rename or remove what is the supervisor's", Supervisor, ".rlminit.lock", func() error {
+	a.try("rename or remove the supervisor's files", Supervisor, ".rlminit.lock", func() error {
 		// Likewise: a file takes no directory's place.
 		if err := unix.Rename(filepath.Join(home, ".rlminit.lock"), filepath.Join(home, "profiles")); !errors.Is(err, unix.EISDIR) {
 			return err
 		}
 		return nil
 	})
-	a.try("rename or remove what is the supervisor's", Supervisor, "the volume: chmod", func() error {
+	a.try("rename or remove the supervisor's files", Supervisor, "the volume: chmod", func() error {
 		info, err := os.Stat(home)
 		if err != nil {
 			return err
