@@ -86,7 +86,7 @@ func (g *gating) flags(t *terminal, cmd *cobra.Command, by *string) {
 	f.Var((*seconds)(&g.timeout), "timeout", "how long each change may take until then, `TIME` (default: 120s)")
 	f.Var((*seconds)(&g.deadline), "deadline", "how long all of them may take, `TIME` (default: no limit of its own)")
 	f.IntVar(&g.rolling, "rolling", 1, "restart `N` services at a time")
-	f.StringVar(by, "by", "", "the approver, `WHO`; recorded beside the uid of the caller")
+	f.StringVar(by, "by", "", "the approver, a `NAME`; recorded beside the uid of the caller")
 	f.BoolVar(&g.exitZero, "exit-zero", false, "exit with 0, not 9, when something was changed")
 	forPrograms(t, cmd, "write the revision when it is over, a JSON object")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions

@@ -69,7 +69,7 @@ wait, for root alone may apply it.`,
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
 	f.BoolVar(&ask.propose, "propose", false, "have the plan wait for approval")
-	f.StringVar(&by, "by", "", "the proposer, `WHO`; recorded beside the uid of the caller")
+	f.StringVar(&by, "by", "", "the proposer, a `NAME`; recorded beside the uid of the caller")
 	cmd.AddCommand(planProposedVerb(t), planWithdrawVerb(t))
 	forPrograms(t, cmd, "write the plan itself")
 	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 14 if something would change")

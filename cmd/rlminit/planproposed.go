@@ -77,7 +77,7 @@ func planWithdrawVerb(t *terminal) *cobra.Command {
 			return control.Plans{Client: t.open()}.Withdraw(cmd.Context(), args[0], by)
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "the person taking it back, `WHO`; recorded beside the uid of the caller")
+	cmd.Flags().StringVar(&by, "by", "", "the person taking it back, a `NAME`; recorded beside the uid of the caller")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }
