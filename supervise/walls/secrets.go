@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -55,7 +56,7 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, by func(
 		}
 		if err != nil {
 			os.RemoveAll(dir)
-			return fmt.Errorf("cannot hand over the secret %s: %w", secret, err)
+			return fmt.Errorf("cannot hand over the secret %s: %w%s", secret, err, mayRead(err, reader(by, files, secret)))
 		}
 	}
 	opened, err := os.Open(dir)
@@ -73,6 +74,18 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, by func(
 	}
 	w.Environment = set(w.Environment, "CREDENTIALS_DIRECTORY", dir)
 	return nil
+}
+
+// mayRead says which user must be able to read a secret's file; "": that is not why it
+// failed.
+func mayRead(err error, as *rights.User) string {
+	switch {
+	case !errors.Is(err, fs.ErrPermission):
+		return ""
+	case as == nil:
+		return fmt.Sprintf("; the supervisor reads it: chown %d the file, with mode 0400", os.Geteuid())
+	}
+	return "; the user of the service must be able to read it"
 }
 
 // reader is who reads a secret: of a definition's files whoever by says, else the

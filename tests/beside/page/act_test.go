@@ -106,7 +106,7 @@ func TestPlanIsApproved(t *testing.T) {
 	b.awaitTrue(`document.querySelector("table.diff")?.textContent.includes("environment.MODEL")`)
 	b.run(`document.querySelector("#steady").value = 1`)
 	b.press("Roll back")
-	b.awaitTrue(inSession + ` === "/revisions/2" && document.querySelector("#revision .state").textContent.includes("applied")`)
+	b.awaitTrue(inSession + ` === "/revisions/3" && document.querySelector("#revision .state").textContent.includes("applied")`)
 	if out := s.Must("profile", "show", "alice"); strings.Contains(out, "MODEL") {
 		t.Errorf("alice was not put back: %s", out)
 	}
