@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,13 +21,15 @@ type roll struct {
 // has adopted it. The caller has the lock.
 func (r *roll) enter(s *Slot, inodes [2]uint64) (adopted bool, err error) {
 	if r.closed || r.byName[s.name] != nil {
-		return false, fmt.Errorf("cannot open the log of %s: it is open, or all are closed", s.name)
+		return false, errors.New("it is open, or all are closed")
 	}
 	index, adopted := r.orphans[inodes]
 	if !adopted {
 		if index = slices.Index(r.taken, false); index < 0 {
 			if index = len(r.taken); index == maxSlots {
-				return false, fmt.Errorf("cannot open the log of %s: there are %d already", s.name, maxSlots)
+				return false, fmt.Errorf("there are %d logs already", maxSlots)
+			} else if most, limit := slotsWithin(); index >= most {
+				return false, fmt.Errorf("there is room for %d logs where no file may be larger than %d bytes (RLIMIT_FSIZE); raise docker run --ulimit fsize by %d for each further one", most, limit, areaSize)
 			}
 			r.taken = append(r.taken, false)
 		}
