@@ -84,7 +84,7 @@ func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened [
 	return b.user.Do(r, fds...)
 }
 
-// owned is the directory of a profile, or of one in the trash, that a request acts in;
+// owned is the directory of a profile, or of one in the trash, where a request acts;
 // "": it acts in none.
 func (b byOwner) owned(r *durable.Request) string {
 	rel := r.Rel

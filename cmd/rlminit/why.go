@@ -126,7 +126,7 @@ func remedies(s control.Service) []string {
 	return []string{}
 }
 
-// mend is the command by that a refused definition is corrected.
+// mend is the command that corrects a refused definition.
 func mend(s control.Service) string {
 	if s.Profile != nil {
 		return "rlminit profile edit " + *s.Profile

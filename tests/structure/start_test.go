@@ -29,7 +29,7 @@ func TestStartCompilesNothing(t *testing.T) {
 	}
 }
 
-// compiled are the calls by that package variables of a file compile something. A function
+// compiled are the calls of package variables of a file that compile something. A function
 // literal is not called by that.
 func compiled(file *ast.File) (calls []string) {
 	for _, d := range file.Decls {
