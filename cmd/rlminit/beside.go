@@ -12,7 +12,7 @@ import (
 	"rlminit/internal/trust"
 )
 
-// besidePrefix is what the name of a program begins with that is a verb of its own.
+// besidePrefix is the prefix of a program that is a verb of its own.
 const besidePrefix = "rlminit-"
 
 // shorts are the descriptions of the verbs beside the binary that are part of this project.

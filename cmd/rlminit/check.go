@@ -22,11 +22,11 @@ import (
 	"rlminit/supervise/process"
 )
 
-// checked is what was found of a file.
+// checked is the outcome for a file.
 type checked struct {
 	File   string       `json:"file"`
 	Valid  bool         `json:"valid"`
-	Note   string       `json:"note,omitempty"` // what was not looked at, or does not do what it seems to
+	Note   string       `json:"note,omitempty"` // the parts not looked at, or not as they seem
 	Faults []checkFault `json:"faults"`
 }
 
@@ -96,7 +96,7 @@ with text, and, if they apply, file, line and field.`,
 	return cmd
 }
 
-// checkedFile is what was found of a file, of which err has the faults.
+// checkedFile is the outcome for a file; err has its faults.
 func checkedFile(file, note string, err error) checked {
 	c := checked{File: file, Valid: err == nil, Note: strings.TrimPrefix(note, "; "), Faults: []checkFault{}}
 	var faults document.Faults
@@ -111,7 +111,7 @@ func checkedFile(file, note string, err error) checked {
 	return c
 }
 
-// tellChecked prints what was found.
+// tellChecked prints the outcome.
 func (t *terminal) tellChecked(all []checked) error {
 	faulty := slices.ContainsFunc(all, func(c checked) bool { return !c.Valid })
 	if t.json {
@@ -231,7 +231,7 @@ func checkCompiled(c *config.Config) error {
 }
 
 // hostOfInit is this place as init finds it: where PID 1 is rlminit and another user
-// than who asks, with what that has.
+// than the caller, with the caller's rights.
 func hostOfInit() (config.Host, error) {
 	host, err := config.ThisHost()
 	if err == nil && control.Open().UnderInit() {
@@ -299,14 +299,14 @@ func checkHere(path string) (note string, faults, err error) {
 		if err == nil {
 			err = checkNames(c, path)
 		}
-		if err == nil && !control.Open().UnderInit() { // who asks may be no root, as init will be
+		if err == nil && !control.Open().UnderInit() { // the caller may be no root, as init will be
 			err = config.CheckUser(c, host.Accounts)
 		}
 	}
 	return note, err, nil
 }
 
-// checkNames says which services have the name of a profile on this volume. Who asks
+// checkNames says which services have the name of a profile on this volume. The caller
 // may not look into one that has a user of its own: then its directory is enough.
 func checkNames(c *config.Config, path string) error {
 	var faults document.Faults
@@ -375,7 +375,7 @@ func checkProfile(file, dir string) (note string, err error) {
 }
 
 // checkPlace says what a gateway would not find: a secret, its directory, its
-// program. It sees no more than who asks may see.
+// program. It sees no more than the caller may see.
 func checkPlace(c *config.Config, profile config.Profile, d *service.Definition, file string) error {
 	host, err := config.ThisHost()
 	if err != nil {

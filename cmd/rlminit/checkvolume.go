@@ -19,7 +19,7 @@ import (
 	"rlminit/supervise/revision"
 )
 
-// checkedVolume is what a configuration would do to the profiles of a volume.
+// checkedVolume is a configuration's effect on the profiles of a volume.
 type checkedVolume struct {
 	Volume   string          `json:"volume"`
 	File     string          `json:"file"`
@@ -40,7 +40,7 @@ type volumeProfile struct {
 	Why     string `json:"why"`
 }
 
-// checkVolume says what a configuration would do to the profiles of a volume, in which no
+// checkVolume tells a configuration's effect on the profiles of a volume, where no
 // rlminit need run.
 func (t *terminal) checkVolume(cmd *cobra.Command, volume string, files []string) error {
 	if len(files) > 1 {
@@ -151,7 +151,7 @@ func unreadableVolume(err error) string {
 	return profiles.Reason(err)
 }
 
-// fits says what is wrong with a profile.yaml, of a profile that is not there, in a
+// fits names the fault of a profile.yaml, of a profile that is not there, in a
 // configuration.
 func fits(c *config.Config, name, file string, text []byte) error {
 	if err := profiles.CheckTaken(name, profiles.SettingsOf(c).Services); err != nil {

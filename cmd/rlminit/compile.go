@@ -135,7 +135,7 @@ func refuse(err error) {
 	os.Stderr.WriteString(said.String())
 	fd, err := unix.Open("/dev/termination-log", unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return // there is nobody who reads it
+		return // nobody reads it
 	}
 	log := os.NewFile(uintptr(fd), "/dev/termination-log")
 	log.WriteString(said.String())

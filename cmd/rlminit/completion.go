@@ -47,8 +47,8 @@ services that exist at that moment. It needs nothing but the shell.`,
 	}
 }
 
-// flagWords are what a flag takes, where that is one of a few words; what is of one verb
-// alone has that in front.
+// flagWords are the words that a flag takes, where they are few; those of one verb
+// alone have its name in front.
 var flagWords = map[string][]string{
 	"level":        levelNames,
 	"health level": {"alive", "well", "ready"},
@@ -58,8 +58,8 @@ var flagWords = map[string][]string{
 	"isolation":    {"strict", "profile", "none"},
 }
 
-// offerWords has the shell offer what a verb and its flags take, and files only where
-// they take some: where nobody has said, they are what is offered. It is for the shell's
+// offerWords has the shell offer the words of a verb and its flags, and files only where
+// they take some, since the shell offers files by default. It is for the shell's
 // question alone, for it takes longer than many a verb.
 func offerWords(verb *cobra.Command) {
 	if verb.ValidArgsFunction == nil && verb.ValidArgs == nil && !takesFiles(verb.Use) {
@@ -86,13 +86,13 @@ func offerWords(verb *cobra.Command) {
 	}
 }
 
-// takesFiles tells whether what a usage names is a file, or a command with files.
+// takesFiles tells whether a usage names a file, or a command with files.
 func takesFiles(usage string) bool {
 	return slices.ContainsFunc([]string{"FILE", "DIR", "PLAN", "PATH", "CMD"}, func(name string) bool { return strings.Contains(usage, name) })
 }
 
 // offer has the shell offer those names of a set that are not named yet, or none behind
-// the first where a verb takes but one. Who is not answered in time is offered none.
+// the first where a verb takes but one. Without an answer in time none is offered.
 func offer(one bool, names func(context.Context, *control.Client) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if one && len(args) > 0 {
@@ -105,7 +105,7 @@ func offer(one bool, names func(context.Context, *control.Client) []string) cobr
 	}
 }
 
-// What is offered by name: profiles, services, hooks, and what is in the trash.
+// The names that are offered: of profiles, services, hooks, and entries of the trash.
 var (
 	completeProfiles     = offer(true, profileNames)
 	completeMoreProfiles = offer(false, profileNames)

@@ -158,7 +158,7 @@ func examined(services []control.Service) []doctor.Service {
 	return all
 }
 
-// showFindings prints them as lines, what to do below what is wrong.
+// showFindings prints them as lines, the remedy below the fault.
 func showFindings(t *terminal, findings []doctor.Finding) {
 	colours := map[string]string{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red, doctor.Unknown: faint}
 	width := 0

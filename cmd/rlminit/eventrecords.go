@@ -194,7 +194,7 @@ type profileRecord struct {
 	Actor       *profiles.Actor
 }
 
-// words makes words of a record of which T is the body; "": it cannot be read.
+// words makes words of a record with the body T; "": it cannot be read.
 func words[T any](say func(T) string) func([]byte) string {
 	return func(line []byte) string {
 		var body T
@@ -307,7 +307,7 @@ func bracketed(facts ...string) string {
 	return " (" + strings.Join(there, ", ") + ")"
 }
 
-// by is who asked for it, if anybody did.
+// by is its requester, if there is one.
 func by(actor *profiles.Actor) string {
 	if actor == nil {
 		return ""

@@ -78,7 +78,7 @@ files.`,
 	return cmd
 }
 
-// unheardOf is the problem of a name of which the journal has nothing and that no
+// unheardOf is the problem of a name that neither the journal has nor any
 // service or profile has: it is not the one that was meant.
 func unheardOf(cmd *cobra.Command, client *control.Client, names []string) error {
 	for _, name := range names {
@@ -113,7 +113,7 @@ func offlineEvents(cmd *cobra.Command, q control.EventQuery, each func(control.E
 	})
 }
 
-// showEvents prints the events. One who follows them is cut off when the
+// showEvents prints the events. A reader that follows them is cut off when the
 // supervisor is replaced, or when too slow, and goes on where that was: an
 // event that was seen is known by its number and time.
 func showEvents(cmd *cobra.Command, client *control.Client, q control.EventQuery, each func(control.Event) error) error {

@@ -125,8 +125,8 @@ func profileMeant(ctx context.Context, client *control.Client, word string, err 
 	return not
 }
 
-// passes tells whether the caller, who is not root, may run a command as it is:
-// the service user may, and anybody where no rlminit says who that is.
+// passes tells whether the caller, not root, may run a command as it is:
+// the service user may, and anybody where no rlminit names that.
 func passes(client *control.Client) error {
 	uid := uint32(os.Geteuid())
 	owner, _, err := client.ServiceOwner()
@@ -142,7 +142,7 @@ func passes(client *control.Client) error {
 	return nil
 }
 
-// believe holds what the supervisor says of the service user against what root
+// believe holds the supervisor's word on the service user against the one that root
 // has written down, for the supervisor itself runs as that user: an intruder
 // there must not get a command of root's to run as somebody else. The uid and
 // gid are those that PID 1 has noted in the runtime directory, or of the range that it
@@ -199,7 +199,7 @@ func configuredGroups(uid uint32) (groups []uint32, tags config.Range) {
 	return id.Groups, c.Tags
 }
 
-// giveTerminal makes the terminal of a session's leader the user's who it will
+// giveTerminal makes the terminal of a session's leader the user's that it will
 // run as, as login(1) does: to open it by its name takes that.
 func giveTerminal(uid uint32) {
 	if sid, err := unix.Getsid(0); err != nil || sid != os.Getpid() || !term.IsTerminal(0) {

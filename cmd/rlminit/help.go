@@ -104,7 +104,7 @@ func usageLine(cmd *cobra.Command) string {
 	return cmd.UseLine()
 }
 
-// visible returns the verbs that help speaks of, in the order in which they
+// visible returns the verbs that help speaks of, in the order that they
 // were added.
 func visible(cmd *cobra.Command) []*cobra.Command {
 	var verbs []*cobra.Command

@@ -67,7 +67,7 @@ there is no damage, and 1 otherwise.`,
 	}, "write JSON")
 }
 
-// verified is what was found of a journal.
+// verified is the outcome for a journal.
 type verified struct {
 	Sound    bool              `json:"sound"`
 	Segments []journal.Verdict `json:"segments"`
@@ -135,7 +135,7 @@ func (f *journalFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.types, "type", nil, "records of `TYPE`; may be given several times")
 }
 
-// query makes of the flags what is wanted.
+// query is the flags as a query.
 func (f *journalFlags) query(cmd *cobra.Command, t *terminal, names []string) (q journal.Query, err error) {
 	for _, when := range []struct {
 		flag, text string

@@ -25,7 +25,7 @@ type logText struct {
 	text   []byte // without the newline
 }
 
-// streams are the marks in a log and what they stand for.
+// streams are the marks in a log and their streams.
 var streams = map[string]string{"out": "out", "err": "err", "---": "rlminit"}
 
 func parseLog(line []byte) logText {
@@ -55,7 +55,7 @@ type logJSON struct {
 	Base64 string     `json:"text_base64,omitempty"`
 }
 
-// logSource is what a log is of.
+// logSource is the source of a log.
 type logSource struct {
 	Service string  `json:"service"`
 	Profile *string `json:"profile"` // null: of none
@@ -103,7 +103,7 @@ func jsonOf(of logSource, line []byte) []byte {
 	return out.Bytes()
 }
 
-// Levels of what a service says of its own lines, and their names.
+// Levels of a service's own lines, and their names.
 const (
 	levelTrace = iota
 	levelDebug

@@ -14,7 +14,7 @@ import (
 	"rlminit/control"
 )
 
-// What is shown of a log where nobody says how much: all of one, the end of
+// The default part of a log that is shown: all of one, the end of
 // each of several, and a few lines before what is to come.
 const (
 	linesOfSeveral = 100
@@ -27,7 +27,7 @@ type logFlags struct {
 	until, grep, level     string
 }
 
-// logAsk is what the flags come to.
+// logAsk is the request of the flags.
 type logAsk struct {
 	control.LogOptions
 	filter  logFilter

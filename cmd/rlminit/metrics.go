@@ -54,7 +54,7 @@ rules for alerts.`,
 	return cmd
 }
 
-// aside does something in the background. What it returns waits for the outcome.
+// aside does something in the background. Its result waits for the outcome.
 func aside[T any](do func() (T, error)) func() (T, error) {
 	type outcome struct {
 		value T

@@ -7,7 +7,7 @@ import (
 	"rlminit/control"
 )
 
-// overrideWrite is how Go's runtime writes what it has to say. It has the first
+// overrideWrite is the way of Go's runtime to write a message. It has the first
 // word on each process, before anything of this package runs: a runtime that wants
 // a thread and gets none ends the process with all stacks, which tells nobody what
 // to do.

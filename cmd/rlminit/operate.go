@@ -329,7 +329,7 @@ func shortName(s control.Service) string {
 // begin with the prefix.
 func shortService(name string) string { return strings.TrimPrefix(name, service.GatewayPrefix) }
 
-// once leaves out what was named before, in either form: only a profile's
+// once leaves out names that came before, in either form: only a profile's
 // service has a name with the prefix.
 func once(names []string) []string {
 	var kept []string

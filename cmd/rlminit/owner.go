@@ -13,8 +13,8 @@ import (
 )
 
 // runDirectories is the process that makes the supervisor's directories on the volume again,
-// which somebody has removed, or takes what is root's in profiles. PID 1 starts it, and the
-// supervisor reads what it says: a line for each that it has made, and then that it is done,
+// which somebody has removed, or takes root's files in profiles. PID 1 starts it, and the
+// supervisor reads its answer: a line for each that it has made, and then that it is done,
 // or why it could not.
 func runDirectories(args []string) int {
 	c, policy, err := prepared(config.ParseTop)

@@ -51,7 +51,7 @@ applied any more. BY is the proposer, as given with --by, and the uid.`,
 	})
 }
 
-// summaryText is what a plan does, in a word or two.
+// summaryText is a plan's effect, in a word or two.
 func summaryText(s control.PlanSummary) string {
 	var parts []string
 	for _, of := range []struct {

@@ -12,8 +12,8 @@ import (
 
 // sourceOf finds out which revision a declared set is of, and whether it is just
 // that. Where the set lies in a git work tree, and git is there, git is asked;
-// else what the caller says counts, with the mark that git describe --dirty
-// makes. With required, what is not clean is a problem.
+// else the caller's word counts, with the mark that git describe --dirty
+// makes. With required, an unclean tree is a problem.
 func sourceOf(ctx context.Context, dir, file, said string, required bool) (revision string, clean bool, err error) {
 	dirty := func(format string, args ...any) (string, bool, error) {
 		if !required {

@@ -12,7 +12,7 @@ import (
 	"rlminit/control"
 )
 
-// drop makes of the calling thread what a service is: the user, exactly its
+// drop gives the calling thread the identity of a service: the user, exactly its
 // groups, no capability, none to be had by executing a file either. It stays
 // bound to the goroutine, for the other threads keep what they had until
 // execve(2) ends them.

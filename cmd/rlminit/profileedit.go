@@ -80,7 +80,7 @@ func editProfile(ctx context.Context, t *terminal, client *control.Client, name 
 	return nil
 }
 
-// kindMark begins what the editor shows below a profile.yaml.
+// kindMark begins the part that the editor shows below a profile.yaml.
 const kindMark = "# ---- What the kind "
 
 // withKind is a profile.yaml with what its kind says below it.

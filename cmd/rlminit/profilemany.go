@@ -73,7 +73,7 @@ func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopp
 	}}
 }
 
-// portOf is what is told of a profile's port.
+// portOf is a profile's port in words.
 func portOf(outcome control.Outcome) []string {
 	if outcome.Service.Port == nil {
 		return nil

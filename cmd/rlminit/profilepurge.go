@@ -22,11 +22,11 @@ type purgedEntry struct {
 	control.Purged
 }
 
-// purge is what is to be removed of the trash.
+// purge is the part of the trash that is to be removed.
 type purge struct {
 	words  []string  // "ENTRY", "NAME" or a pattern; none: all
 	until  time.Time // the latest deletion that is meant; zero: any
-	needed bool      // also what a rollback takes
+	needed bool      // also entries that a rollback takes
 	dryRun bool
 	named  map[string]bool // entries that are meant by a word that is no pattern
 }
@@ -155,8 +155,8 @@ func nothingOf(word string, list []control.Trashed) string {
 	return fmt.Sprintf("%q is not in the trash; rlminit profile list --trash shows what is", word)
 }
 
-// leave tells of an entry that is left for a rollback. Whoever has named it does not get
-// what was asked for.
+// leave tells of an entry that is left for a rollback. A caller that named it does not get
+// its request.
 func (p *purge) leave(t *terminal, entry string, why error) answered {
 	if p.named[entry] {
 		return answered{err: why}

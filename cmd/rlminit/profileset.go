@@ -72,7 +72,7 @@ To change what else a profile has of its own, use rlminit profile edit.`,
 	return cmd
 }
 
-// run sets what the command line says.
+// run sets the values of the command line.
 func (s *setting) run(cmd *cobra.Command, t *terminal, args []string) error {
 	names := args
 	if i := slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, "=") }); i >= 0 {
@@ -219,7 +219,7 @@ func (s *setting) many(ctx context.Context, t *terminal, ask control.SetProfiles
 	return err
 }
 
-// tellSetPlan shows what a set would change.
+// tellSetPlan shows the changes of a set.
 func tellSetPlan(t *terminal, done control.SetAnswer) error {
 	p, err := plan.Read([]byte(done.Plan))
 	if err != nil {
@@ -232,12 +232,12 @@ func tellSetPlan(t *terminal, done control.SetAnswer) error {
 	return nil
 }
 
-// tellWhoHasWhich says, of a restart that did not come to its end, who runs with the new
-// values and who with the old ones.
+// tellWhoHasWhich says, of a restart that did not come to its end, which run with the new
+// values and which with the old ones.
 func (s *setting) tellWhoHasWhich(t *terminal, client *control.Client, done control.SetAnswer) {
 	services, err := client.Services(context.Background())
 	if err != nil {
-		return // who asked is told of the restart
+		return // the caller is told of the restart
 	}
 	var fresh, older, down []string
 	for _, is := range services {

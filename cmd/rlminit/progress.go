@@ -85,7 +85,7 @@ func showing(ctx context.Context, t *terminal, wait func(context.Context, *progr
 	if id > 0 {
 		t.complain(fmt.Sprintf("operation %d goes on; rlminit wait --operation %d waits for it again, rlminit cancel %d ends it", id, id, id))
 	}
-	// A shell's loop ends when what it runs was ended by ^C, not when it exits.
+	// A shell's loop ends when ^C has ended its command, not when it exits.
 	signal.Reset(by)
 	_ = unix.Kill(os.Getpid(), by)
 	time.Sleep(time.Second) // another thread may get it, a moment later
@@ -129,7 +129,7 @@ func (p *progress) set(o control.Operation) {
 	p.draw()
 }
 
-// draw puts what is known in place of what stands there.
+// draw puts the present state in the place of the former.
 func (p *progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,7 +184,7 @@ func (p *progress) erase(width int) string {
 	return fmt.Sprintf("\r\x1b[%dA\x1b[J", up)
 }
 
-// beside writes to the same terminal what is to stay there.
+// beside writes lines to the same terminal that are to stay there.
 type beside struct {
 	p  *progress
 	to io.Writer
@@ -250,7 +250,7 @@ func progressLines(o control.Operation, took time.Duration, width, height int) [
 	return lines
 }
 
-// memberUrgency sorts what a person should look at before the rest.
+// memberUrgency sorts members that a person should look at before the rest.
 func memberUrgency(m control.OperationMember) int {
 	switch m.State {
 	case "failed":
@@ -313,7 +313,7 @@ func (p *progress) next(ctx context.Context, client *control.Client, id uint64) 
 // answer, which has the id, comes when it is over. A supervisor that is replaced
 // may begin another.
 func (p *progress) search(ctx context.Context, verb string) {
-	client := control.Open() // one that leaves it to the other to say what it waits for
+	client := control.Open() // one that leaves it to the other to name its blocker
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		select {
 		case <-ctx.Done():
@@ -322,7 +322,7 @@ func (p *progress) search(ctx context.Context, verb string) {
 		}
 		list, err := client.Operations(ctx)
 		if err != nil {
-			return // one who may not read them, or nobody answers: the command says so
+			return // the caller may not read them, or nobody answers: the command says so
 		}
 		var ours control.Operation
 		for _, o := range list {

@@ -18,7 +18,7 @@ type reloading struct {
 	steady       time.Duration
 }
 
-// request is what they ask for.
+// request is the request of the flags.
 func (r *reloading) request(cmd *cobra.Command, names []string) (how control.Reload, err error) {
 	how = control.Reload{Names: once(names), DryRun: r.dryRun, Operation: r.wait, Rolling: r.rolling}
 	switch {
@@ -94,7 +94,7 @@ id.`,
 	return limited(forPrograms(t, cmd, "write JSON"))
 }
 
-// followReload waits for the operation of a reload, of which JSON has the id alone.
+// followReload waits for the operation of a reload; JSON has its id alone.
 func followReload(ctx context.Context, t *terminal, client *control.Client, id uint64) error {
 	o, err := client.Operation(ctx, id, false)
 	switch {

@@ -36,7 +36,7 @@ func runRights(args []string) int {
 		refuse(fmt.Errorf("cannot touch the services' files: %w", err))
 		return control.ExitFailed
 	}
-	// It ends with the supervisor, who may have something to record until then.
+	// It ends with the supervisor, which may have something to record until then.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 	debug.SetGCPercent(50)
 	if err = threads.ReserveSome(wire.FilesThreads); err == nil {

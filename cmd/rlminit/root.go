@@ -258,7 +258,7 @@ func flagFault(err error) string {
 	return err.Error()
 }
 
-// remedy says what a flag takes.
+// remedy names a flag's values.
 func remedy(invalid *pflag.InvalidValueError) string {
 	switch invalid.GetFlag().Value.Type() {
 	case "int":
@@ -275,7 +275,7 @@ func exactly(names ...string) cobra.PositionalArgs { return between(len(names), 
 // atLeast wants one argument for each name, and allows more.
 func atLeast(names ...string) cobra.PositionalArgs { return between(len(names), math.MaxInt, names...) }
 
-// between wants so many arguments, of which the first have names.
+// between wants so many arguments; the first have names.
 func between(least, most int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -197,7 +197,7 @@ func attended(ctx context.Context, t *terminal, client *control.Client,
 			signal.Stop(signals) // the second one ends us
 			select {
 			case job := <-id:
-				_, _ = client.CancelJob(ctx, job) // that it is over already is seen by who follows it
+				_, _ = client.CancelJob(ctx, job) // a follower sees that it is over already
 			case <-over:
 			}
 		case <-over:
@@ -270,7 +270,7 @@ func mayPass(file *os.File) bool {
 	return ok
 }
 
-// openNamed opens a file, or what a verb reads itself; nil: nothing.
+// openNamed opens a file, or the verb's own input; nil: nothing.
 func openNamed(name string) (*os.File, error) {
 	switch name {
 	case "":
@@ -322,12 +322,12 @@ func (o *runOptions) failed(t *terminal, err error) error {
 	return exitStatus(code)
 }
 
-// finishRun prints what is left to say of a job, and makes its exit code.
+// finishRun prints the rest about a job, and makes its exit code.
 func finishRun(t *terminal, r *control.JobResult) error {
 	return cmp.Or(answer(t, r, func() { t.complain(verdict(r)) }), status(runCode(r)))
 }
 
-// verdict is what is to be said of a job's end besides its output.
+// verdict is the message about a job's end besides its output.
 func verdict(r *control.JobResult) string {
 	why := ""
 	if r.Error != nil {

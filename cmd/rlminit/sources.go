@@ -27,7 +27,7 @@ const fromDefault = "default"
 type sourcedField struct {
 	service.Field
 	Source *string `json:"source"`        // FILE:LINE, profile, or default; null: the files may not be read
-	Now    string  `json:"now,omitempty"` // what the file says by now, where that is something else
+	Now    string  `json:"now,omitempty"` // the file's value by now, where that is another one
 
 	NotInForce string `json:"not_in_force,omitempty"` // why it has no effect in this place
 }
@@ -173,7 +173,7 @@ func profileOf(c *config.Config, d control.Definition, s control.Service) config
 	return p
 }
 
-// comparable is what a definition says by field, without what is secret.
+// comparable is a definition by field, without its secrets.
 func comparable(d *service.Definition) map[string]string {
 	said := map[string]string{}
 	if d == nil {

@@ -149,7 +149,7 @@ func fetch(ctx context.Context, t *terminal, client *control.Client, names []str
 	return services, status(worst)
 }
 
-// allWell is nil if what is wanted is so, of all there is.
+// allWell is nil if no service is ill.
 func allWell(ctx context.Context, client *control.Client) error {
 	health, err := client.Health(ctx, "well", nil)
 	if err == nil && !health.OK {
@@ -167,8 +167,8 @@ func allRunning(services []control.Service) bool {
 	return true
 }
 
-// supervisedBy says below the services who supervises them, and why there may be
-// profiles that are not among them. Who may not ask is told nothing.
+// supervisedBy names the supervisor below the services, and tells why there may be
+// profiles that are not among them. A caller that may not ask is told nothing.
 func supervisedBy(ctx context.Context, t *terminal, client *control.Client, services []control.Service) {
 	level := "ready"
 	if slices.ContainsFunc(services, func(s control.Service) bool { return s.Profile != nil }) {
@@ -192,7 +192,7 @@ func supervisedBy(ctx context.Context, t *terminal, client *control.Client, serv
 	}
 }
 
-// countedServices says how many services have each verdict, and in which states the ill ones are.
+// countedServices says how many services have each verdict, and the states of the ill ones.
 func countedServices(services []control.Service) string {
 	verdicts, states, all := map[string]int{}, map[string]int{}, 0
 	for _, s := range services {

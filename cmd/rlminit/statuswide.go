@@ -23,7 +23,7 @@ func measure(services []control.Service, withTiers bool) ([]control.Service, err
 	return services, nil
 }
 
-// memoryText and cpuText write what is used for people.
+// memoryText and cpuText write usage for people.
 func memoryText(u *control.Usage) string {
 	if u == nil {
 		return "-"
@@ -31,7 +31,7 @@ func memoryText(u *control.Usage) string {
 	return sizeText(u.MemoryBytes)
 }
 
-// pressureText is what a service waits for, and how much of the time.
+// pressureText is the resource that a service waits for, and how much of the time.
 func pressureText(u *control.Usage) string {
 	if u == nil || u.Cgroup == nil {
 		return "-"

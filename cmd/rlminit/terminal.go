@@ -123,7 +123,7 @@ func forPrograms(t *terminal, cmd *cobra.Command, usage string) *cobra.Command {
 	return cmd
 }
 
-// answer prints what a verb was answered: as JSON where that is wanted, else by show.
+// answer prints the answer to a verb: as JSON where that is wanted, else by show.
 func answer(t *terminal, v any, show func()) error {
 	if t.json {
 		return t.printJSON(v)
@@ -210,7 +210,7 @@ func caret(line []byte) []byte {
 	return append(out, bytes.TrimLeft(line[end:], "\r")...)
 }
 
-// facts prints what is known of something, a name and a value each. A value that is
+// facts prints names and values. A value that is
 // absent, nil or "" is left out.
 func facts(t *terminal, width int, all ...any) {
 	for i := 0; i < len(all); i += 2 {

@@ -59,7 +59,7 @@ func try(t *terminal, profiles int) error {
 	return status(code)
 }
 
-// clear removes what the stage left on disk.
+// clear removes the stage's files.
 func (s *stage) clear() error {
 	// Directories without the x bit would keep their content.
 	filepath.WalkDir(s.dir, func(path string, entry os.DirEntry, _ error) error {

@@ -28,8 +28,8 @@ func tryGatewayVerb() *cobra.Command {
 	}
 }
 
-// tryGateway greets whoever asks on its port until it is told to stop, and says
-// what it does on stdout.
+// tryGateway greets each caller on its port until it is told to stop, and logs
+// on stdout.
 func tryGateway(profile, port string) error {
 	if profile == "" || port == "" {
 		return control.BadRequest("cannot start try-gateway: PROFILE or PORT is not set; it is a part of rlminit try")

@@ -20,7 +20,7 @@ func tryInside(args []string) int {
 	}
 	dir, self, shell := args[2], args[3], args[4] == "true"
 	if err := awaitGreeting(); err != nil {
-		return 1 // the one who would read why is gone
+		return 1 // the reader of the reason is gone
 	}
 	if err := mountStage(dir); err != nil {
 		fmt.Fprintf(os.Stderr, "rlminit: cannot try rlminit: %v\n", err)

@@ -67,7 +67,7 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 			if exitCodeOf(err) != control.ExitNotPermitted {
 				return err
 			}
-			// Not all who may read the status may follow the events.
+			// Not every caller that may read the status may follow the events.
 			over, tick, polls = nil, ticker.C, true
 		case <-changed:
 		case <-tick:
@@ -76,7 +76,7 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 }
 
 // showAgain shows the status in place of what was shown before, or below it. In
-// place it fits the terminal, with what is not well first.
+// place it fits the terminal, with ill services first.
 func showAgain(t *terminal, services []control.Service, named bool, flags statusFlags) error {
 	if !t.isTTY || t.json {
 		err := show(t, services, named, flags)
@@ -96,7 +96,7 @@ func showAgain(t *terminal, services []control.Service, named bool, flags status
 	return err
 }
 
-// fitting are the entries of a list for which a terminal has room below a header,
+// fitting are the entries of a list that a terminal has room for below a header,
 // the most urgent first, and a line on those that are left out; "" if none is.
 func fitting[T any](list []T, height int, urgency func(T) int, state func(T) string) (shown []T, rest string) {
 	shown = slices.Clone(list)
@@ -120,7 +120,7 @@ func fitting[T any](list []T, height int, urgency func(T) int, state func(T) str
 	return shown[:room], "and " + strings.Join(counts, ", ")
 }
 
-// urgency sorts what a person should look at before the rest.
+// urgency sorts services that a person should look at before the rest.
 func urgency(s control.Service) int {
 	switch {
 	case s.State == "failed":
@@ -147,7 +147,7 @@ func same(before, now []control.Service) bool {
 }
 
 // followEvents says on changed that something happened. One word in it stands
-// for any number of events: whoever reads it looks at the whole state. It goes
+// for any number of events: its reader looks at the whole state. It goes
 // on over a replacement of the supervisor.
 func followEvents(ctx context.Context, client *control.Client, changed chan<- struct{}) error {
 	say := func(control.Event) error {
