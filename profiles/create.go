@@ -25,13 +25,13 @@ type Creation struct {
 	Port        int               // 0: the next free one of the range
 	PortAny     bool              // it need not be in the range
 	Intent      service.Intent    // IntentNone: initial_state of its kind
-	ExistOK     bool              // take what is there as it is, and make a profile of it
+	ExistOK     bool              // take the present directory as it is, and make a profile of it
 	Secrets     map[string]string // kept apart from its directory: CREDENTIALS_DIRECTORY
 	Text        []byte            // its profile.yaml, whole; nil: the template's, with Environment
 	Clone       string            // the profile whose files it begins with, in place of the template's
-	Restore     string            // what it is in the trash: an entry, or the newest of a profile; "" for none
+	Restore     string            // its entry in the trash, or a profile whose newest is meant; "" for none
 	Import      *archive.Archive  // what its directory and its log begin with; nil for none
-	Actor       *Actor            // who asked; nil: rlminit itself
+	Actor       *Actor            // the requester; nil: rlminit itself
 }
 
 // Create makes a profile with its intent recorded, durably: it appears whole or
@@ -115,7 +115,7 @@ func (c *catalogue) kindOf(how Creation) string {
 	return p.Kind()
 }
 
-// changes are what a creation says of the profile's own file.
+// changes are a creation's values for the profile's own file.
 func (how *Creation) changes() overrides.Changes {
 	return overrides.Changes{Kind: how.Kind, Command: how.Command, Environment: additions(how.Environment)}
 }
@@ -165,7 +165,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	return s.list.load(name)
 }
 
-// begins decides what a new profile with the given profile.yaml begins with: the port of
+// begins decides the beginning of a new profile with the given profile.yaml: the port of
 // its kind's range, and the desired state that the request, the archive or its kind says.
 // Every way to make a profile comes through here; a restore, which has a state already,
 // asks for the same Beginning.
@@ -181,7 +181,7 @@ func (s *Store) begins(name string, text []byte, how *Creation, settings *Settin
 	return state, err
 }
 
-// plain tells whether a profile of a kind begins with nothing but what is asked for.
+// plain tells whether a profile of a kind begins with the request's values alone.
 func (how *Creation) plain(kind string, settings *Settings) bool {
 	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.beginning(kind).Template == ""
 }
@@ -234,7 +234,7 @@ func (s *Store) createPlain(name, temp string, how Creation, settings *Settings)
 	return list[0], nil
 }
 
-// undo removes what a creation that fails has made, with its secrets where it may have
+// undo removes the files of a creation that fails, with its secrets where it may have
 // saved some.
 func (s *Store) undo(name string, secrets bool, made ...string) {
 	s.furnisher.undo(made...)
@@ -326,7 +326,7 @@ func (s *Store) created(name, temp string, how Creation, err error, undo func())
 	return nil
 }
 
-// adopt makes a profile of a directory that is there, and leaves what it holds.
+// adopt makes a profile of a directory that is there, and leaves its content.
 func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, error) {
 	dir := dirOf(name)
 	p, err := s.list.load(name)

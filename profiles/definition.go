@@ -14,7 +14,7 @@ import (
 	"rlminit/service"
 )
 
-// SettingsOf is what a configuration says about profiles. Without a gateway
+// SettingsOf are a configuration's settings for profiles. Without a gateway
 // section there are none.
 func SettingsOf(c *config.Config) Settings {
 	services := slices.Sorted(maps.Keys(c.Services))
@@ -66,8 +66,8 @@ func held(c *config.Config) map[int]string {
 }
 
 // Definition is how the profile's gateway is run: the template of the
-// configuration, with what its profile.yaml changes. The error is what is wrong
-// with this profile alone; Reason makes one line of it.
+// configuration, with the changes of its profile.yaml. The error is a fault
+// of this profile alone; Reason makes one line of it.
 func (p Profile) Definition(c *config.Config) (*service.Definition, error) {
 	return p.DefinitionAt(c, p.Dir)
 }
@@ -110,7 +110,7 @@ func Reason(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// Environment is what the profile itself sets, for people to look at. A value
+// Environment are the profile's own variables, for people to look at. A value
 // that depends on other variables, or that comes from a file, is as written.
 func (p Profile) Environment() map[string]string {
 	env := map[string]string{}

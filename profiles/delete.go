@@ -11,7 +11,7 @@ import (
 // Delete takes a profile away, durably: into the trash, whose path it returns,
 // or for good with purge, where it returns the path of what could not be removed,
 // "" as a rule: the next boot tries that again. Its gateway must have been stopped. A broken profile
-// can be deleted too. It fails with ErrNotFound if there is none. by is who asked;
+// can be deleted too. It fails with ErrNotFound if there is none. by is the requester;
 // nil: rlminit itself.
 func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err error) {
 	return s.remove(name, func(dir string) (trash string, err error) {
@@ -52,7 +52,7 @@ func (s *Store) remove(name string, away func(dir string) (string, error)) (wher
 // Purge takes an entry out of the trash for good, durably, and returns the path of what
 // could not be removed, as Delete does. release is told which one it is, and calls
 // takeOut, after which it is gone, or says why it stays; what it returns wins. It fails
-// with ErrNotFound if there is none. by is who asked; nil: rlminit itself.
+// with ErrNotFound if there is none. by is the requester; nil: rlminit itself.
 func (s *Store) Purge(entry string, by *Actor, release func(t Trashed, takeOut func() error) error) (left string, err error) {
 	one, ok := s.Trash.entry(entry)
 	if !ok {

@@ -1,6 +1,6 @@
 // Package profiles keeps the profiles of a volume: it finds, creates, changes
-// and deletes them, gives them ports, and keeps what is recorded about them and
-// about services of the configuration.
+// and deletes them, gives them ports, and keeps their records and
+// those of services of the configuration.
 //
 // It owns what lies below $RLMINIT_HOME but logs and what else the supervisor keeps
 // in .rlminit:
@@ -19,11 +19,11 @@
 //
 //	store.go    tree: the volume as all rooms see it
 //	list.go     catalogue: which profiles there are, and which port and secrets each has
-//	record.go   Records: state files; intents.go: what is wanted, by the journal
+//	record.go   Records: state files; intents.go: desired states, by the journal
 //	owners.go   Ownership: whose directory is whose; users.go, byowner.go
-//	furnish.go  furnisher: what is in a profile's directory
+//	furnish.go  furnisher: the content of a profile's directory
 //	trash.go    Trash
-//	skipped.go  told: what was said
+//	skipped.go  told: messages to people
 //	watch.go    Watcher: what others change
 //
 // Below it: secrets and bootlog keep those two, ports knows which port is whose, overrides changes the text of a

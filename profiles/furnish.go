@@ -12,7 +12,7 @@ import (
 	"rlminit/profiles/overrides"
 )
 
-// furnisher puts into a profile's directory what it begins with, and changes its
+// furnisher fills a new profile's directory, and changes its
 // profile.yaml. It records nothing and holds no lock: both are its caller's.
 type furnisher struct {
 	tree      *tree
@@ -111,7 +111,7 @@ func (f *furnisher) writeOverrides(dir string, text []byte, changes overrides.Ch
 	return f.replace(dir, changed)
 }
 
-// undo removes what was made of something that did not come about; "" is nothing.
+// undo removes the files of a profile that did not come about; "" is nothing.
 func (f *furnisher) undo(made ...string) {
 	for _, rel := range made {
 		if rel == "" {
@@ -121,7 +121,7 @@ func (f *furnisher) undo(made ...string) {
 	}
 }
 
-// replace is Replace for one who holds the name's lock.
+// replace is Replace for a caller that holds the name's lock.
 func (f *furnisher) replace(dir string, text []byte) error {
 	file := below(dir, overridesFile)
 	if text == nil && f.tree.settings.Load().Marker == overridesFile {

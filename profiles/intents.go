@@ -34,7 +34,7 @@ const (
 	TypeGone = "gone"
 )
 
-// Actor is who gave a command, as the kernel told.
+// Actor is the requester of a command, as the kernel told.
 type Actor struct {
 	UID uint32 `json:"uid"`
 	PID int32  `json:"pid,omitempty"`
@@ -131,8 +131,8 @@ type profileBody struct {
 	Desired     service.Intent `json:"desired,omitempty"`
 	To          string         `json:"to,omitempty"`          // its new name
 	Clone       string         `json:"clone,omitempty"`       // the profile that it was made of
-	Restored    string         `json:"restored,omitempty"`    // what it was in the trash
-	Trash       string         `json:"trash,omitempty"`       // what it is there now, or was
+	Restored    string         `json:"restored,omitempty"`    // its entry in the trash
+	Trash       string         `json:"trash,omitempty"`       // its entry there now, or then
 	Environment []string       `json:"environment,omitempty"` // the variables that were changed
 	Actor       *Actor         `json:"actor,omitempty"`       // nil: rlminit itself
 }
@@ -159,7 +159,7 @@ func (rec *Records) UseJournal(j *journal.Journal, intents *Intents, users *User
 }
 
 // RefuseIntents has nothing be recorded, as is so before UseJournal: there is a journal,
-// and it cannot be used. The state files say what is wanted.
+// and it cannot be used. The state files have the desired states.
 func (rec *Records) RefuseIntents(why error) {
 	rec.ledger.Store(&ledger{intents: NewIntents(), users: NewUsers(), refused: why})
 }
@@ -234,12 +234,12 @@ func (rec *Records) Unknown(service string) bool {
 	return !known
 }
 
-// SaveIntent records what is wanted of a profile, and has its state file say so.
+// SaveIntent records the desired state of a profile, in its state file too.
 func (rec *Records) SaveIntent(profile string, intent service.Intent) error {
 	return rec.TakeOver(map[string]service.Intent{GatewayName(profile): intent}, []string{profile})
 }
 
-// TakeOver records what was found to be wanted of services, with one record. Then it
+// TakeOver records the desired states that were found of services, with one record. Then it
 // completes the state files of the profiles that are incomplete.
 func (rec *Records) TakeOver(found map[string]service.Intent, incomplete []string) error {
 	l := rec.ledger.Load()
@@ -279,7 +279,7 @@ func (rec *Records) Forget(there map[string]bool) {
 	rec.tree.told.failure(l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: gone}))
 }
 
-// beginAnew has the journal forget what is wanted of a name that no profile has: the
+// beginAnew has the journal forget the desired state of a name that no profile has: the
 // profile that had it was taken away, and the supervisor was killed before it had recorded
 // that. It is called before another has the name, which would get the intent of the old one
 // if it were cut off in its turn.
@@ -294,7 +294,7 @@ func (rec *Records) beginAnew(profile string) error {
 	return l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: goneBody{[]string{GatewayName(profile)}}})
 }
 
-// Adopt takes what a profile's state file says for what is wanted of it, where
+// Adopt takes the state in a profile's file for its desired state, where
 // the journal has something else.
 func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, error) {
 	return s.list.change(name, func(Profile) error {

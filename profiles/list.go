@@ -30,7 +30,7 @@ const (
 	// together, when all profiles are read: decoded they take several times as
 	// much, and a gateway that makes hundreds would leave no memory at any boot.
 	smallOverrides, maxLarge = 8 << 10, 8 << 20
-	// overridesFile is what a profile overrides of the gateway template.
+	// overridesFile has the values a profile overrides of the gateway template.
 	overridesFile = "profile.yaml"
 )
 
@@ -145,7 +145,7 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 	return list, nil
 }
 
-// tellLeft says what is no profile, though it looks meant as one.
+// tellLeft names entries that look like profiles and are none.
 func (c *catalogue) tellLeft(dir *durable.Dir, entries []durable.Entry, found []*Profile, left *skipped, all bool) {
 	if all {
 		c.tree.told.entries(left, c.tree.home.Path(profilesDir))
@@ -237,7 +237,7 @@ func (c *catalogue) change(name string, f func(Profile) error) (Profile, error) 
 	return c.load(name)
 }
 
-// load is Load for one who holds the name's lock.
+// load is Load for a caller that holds the name's lock.
 func (c *catalogue) load(name string) (Profile, error) {
 	settings := c.tree.settings.Load()
 	missing := refuse(ErrNotFound, "no profile %s", document.Quote(name))
@@ -353,7 +353,7 @@ func glances(dir *durable.Dir, names []string, settings *Settings) ([]durable.Gl
 	return dir.Glances(names, settings.Marker, []string{settings.StateFile, overridesFile}, smallOverrides)
 }
 
-// glanced is fill with what was seen at a glance.
+// glanced is fill after a glance.
 func (c *catalogue) glanced(p *Profile, dir *durable.Dir, seen durable.Glance, settings *Settings) {
 	state, overrides := seen.Files[0], seen.Files[1]
 	err := error(fs.ErrNotExist)
@@ -423,7 +423,7 @@ func isRegular(dir *durable.Dir, rel string) (bool, error) {
 	return true, nil
 }
 
-// fill reads what the profile's directory holds. large counts the bytes of the
+// fill reads the profile's directory. large counts the bytes of the
 // large profile.yaml that were read along with it.
 func (c *catalogue) fill(p *Profile, dir *durable.Dir, settings *Settings, large *atomic.Int64) {
 	state, err := statefile.Read(dir, settings.StateFile)

@@ -60,7 +60,7 @@ func CheckTaken(name string, services []string) error {
 // checkForm refuses a name that no profile can have, whatever services there are.
 func checkForm(name string) error { return misnamed(service.CheckProfileForm(name)) }
 
-// misnamed is what is wrong with a name as an error; nil: "".
+// misnamed is the fault of a name as an error; nil: "".
 func misnamed(fault string) error {
 	if fault == "" {
 		return nil

@@ -31,11 +31,11 @@ type Owners interface {
 	Helper(uid uint32) durable.Helper
 	// Give gives a profile's directory to one, and Take gives it back to the
 	// services' user, by a descriptor of it, and with all that is root's in it. Given
-	// to whose it is (0: the services' user), it is what is root's alone.
+	// to its owner (0: the services' user), it is root's files alone.
 	Give(uid uint32, directory int) (durable.Handed, error)
 	Take(uid uint32, directory int) (durable.Handed, error)
-	// Own has what is root's in the directory of a profile, or of all ("") and the directory
-	// that they are in, be the services' user's.
+	// Own gives root's files in the directory of a profile, or of all ("") and the directory
+	// that they are in, to the services' user.
 	Own(profile string) (durable.Handed, error)
 	// Settle returns when nobody changes whose a directory is who was asked by another
 	// supervisor, or says that somebody still does.

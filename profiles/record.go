@@ -13,7 +13,7 @@ import (
 	"rlminit/service"
 )
 
-// Seen is what was last seen of a service.
+// Seen is the observed state of a service.
 type Seen struct {
 	State      service.Seen
 	PID        int
@@ -23,8 +23,8 @@ type Seen struct {
 	Started    service.Start // of the definition that its latest run was started with; "": unknown
 }
 
-// Records keeps what is wanted of each service, in the journal, and writes the state
-// files of profiles, which are copies of that with what was seen: COPIES.md.
+// Records keeps the desired state of each service, in the journal, and writes the state
+// files of profiles, which are copies of that with the observed state: COPIES.md.
 type Records struct {
 	tree   *tree
 	ports  *ports.Book
@@ -41,7 +41,7 @@ func (v *tree) stateFileOf(profile string) string {
 	return below(dirOf(profile), v.settings.Load().StateFile)
 }
 
-// LoadService returns what is recorded of a service of the configuration: what the
+// LoadService returns the record of a service of the configuration: the one that the
 // journal has, or else the file that a volume has where earlier versions wrote one.
 func (rec *Records) LoadService(name string) service.Record {
 	if intent, ok := rec.ledger.Load().known(name); ok {
@@ -58,7 +58,7 @@ func (rec *Records) sweepServices() {
 // copiesTogether is how many state files are written by one request.
 const copiesTogether = 32
 
-// SaveSeen writes the state files of profiles, with what was seen of their services, in
+// SaveSeen writes the state files of profiles, with the observed states of their services, in
 // at most so many requests at once, and returns an error for each. What a file had is
 // not looked at. A power cut may bring it back.
 func (rec *Records) SaveSeen(of []string, seen []Seen, most int) []error {
@@ -114,8 +114,8 @@ func (rec *Records) saveTogether(of []string, seen []Seen, failures []error) {
 // journal has what must not be lost.
 var copyMode = durable.Write{Mode: 0o640, Loose: true}
 
-// seenText is what a profile's state file is to have. It is nil of one that the journal
-// does not know, whose file says what is wanted of it. The caller has the name's lock.
+// seenText is the text of a profile's state file. It is nil of one that the journal
+// does not know, whose file has its desired state. The caller has the name's lock.
 func (rec *Records) seenText(name string, seen Seen) ([]byte, error) {
 	if rec.tree.settings.Load().Marker == "" {
 		return nil, refuse(ErrNotFound, "no profile %s: the configuration has no gateway section", document.Quote(name))
@@ -137,8 +137,8 @@ func (rec *Records) seenText(name string, seen Seen) ([]byte, error) {
 	return f.Encode(), nil
 }
 
-// restate has a profile's state file say what is recorded, and leaves what was seen as
-// it says: for a boot, and for who makes, renames or deletes the profile. One that cannot
+// restate writes the record into a profile's state file, and leaves the observed state as
+// it is there: for a boot, and where the profile is made, renamed or deleted. One that cannot
 // be used is kept aside. The caller has the name's lock.
 func (rec *Records) restate(name string, how durable.Write) error {
 	file := rec.tree.stateFileOf(name)
@@ -180,7 +180,7 @@ func (rec *Records) restated(names []string) {
 	})
 }
 
-// copied says why what the journal has could not be copied.
+// copied says why the journal's state could not be copied.
 func (v *tree) copied(err error) {
 	if err != nil {
 		v.told.once(err.Error() + "; the journal has what is wanted of it, and counts")
@@ -211,7 +211,7 @@ func (rec *Records) readImport(dir *durable.Dir, file string) service.Record {
 	return f.Record
 }
 
-// known is the record of a profile whose state file says f: what the journal has counts
+// known is the record of a profile whose state file says f: the journal's state counts
 // over whatever became of the file.
 func (rec *Records) known(name string, f statefile.File) service.Record {
 	rec.mu.Lock()
@@ -233,7 +233,7 @@ func (rec *Records) known(name string, f statefile.File) service.Record {
 	return r
 }
 
-// keepsIntent has a profile's state file say what the journal has: in the trash, and
+// keepsIntent writes the journal's state into a profile's state file: in the trash, and
 // under a name that is not recorded yet, nobody else has it. A disk on which it cannot
 // be written keeps nobody from deleting.
 func (rec *Records) keepsIntent(profile string) {
@@ -245,7 +245,7 @@ func (rec *Records) keepsIntent(profile string) {
 	}
 }
 
-// forget drops what is known of a profile that is gone.
+// forget drops the record of a profile that is gone.
 func (rec *Records) forget(profile string) {
 	rec.ports.Release(profile)
 	rec.mu.Lock()

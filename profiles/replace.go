@@ -29,13 +29,13 @@ func (p Profile) With(text []byte) Profile {
 	return p
 }
 
-// Valid says what is wrong with a profile's definition, each fault on a line.
+// Valid names the faults of a profile's definition, one on a line.
 func (p Profile) Valid(c *config.Config) error {
 	_, err := p.Definition(c)
 	return err
 }
 
-// Base is what a new profile.yaml is made of. A nil field is whatever is there.
+// Base is the origin of a new profile.yaml. A nil field is any.
 type Base struct {
 	ID   *string // the profile whose text it was, as ToEdit has it
 	Text *string
@@ -81,7 +81,7 @@ func (v *tree) identity(dir string) (string, error) {
 }
 
 // ReplaceFrom is Replace, unless the profile is another one than the text is of, or
-// somebody else has changed what it is made of: that is ErrBroken.
+// somebody else has changed its origin: that is ErrBroken.
 func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error) {
 	return s.list.change(name, func(p Profile) error {
 		if base.ID != nil {

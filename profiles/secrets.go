@@ -80,7 +80,7 @@ func (s *Store) ForgetSecrets(name string, keys []string, by *uint32) (own bool,
 	return own, trash, err
 }
 
-// refused is what cannot be a secret as a refusal; any other error stays what it is.
+// refused is a text that cannot be a secret, as a refusal; any other error stays as it is.
 func refused(err error) error {
 	var invalid secrets.Invalid
 	if errors.As(err, &invalid) {

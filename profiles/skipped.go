@@ -11,7 +11,7 @@ import (
 // one line, and another when there are ten times as many.
 const severally = 3
 
-// skipped is what a look at the profiles directory left out, by why.
+// skipped are the entries that a look at the profiles directory left out, by reason.
 type skipped struct {
 	mu  sync.Mutex
 	all map[string]*left
@@ -50,7 +50,7 @@ func (s *skipped) add(why, name, line string) {
 	}
 }
 
-// told is what a person was told, and how. It may be used from any goroutine.
+// told are the messages to people. It may be used from any goroutine.
 type told struct {
 	say func(string)
 
@@ -86,7 +86,7 @@ func (t *told) failure(err error) {
 	}
 }
 
-// entries says what was left out of a directory.
+// entries names the entries left out of a directory.
 func (t *told) entries(what *skipped, dir string) {
 	for why, l := range what.all {
 		if l.count <= severally {

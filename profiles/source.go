@@ -28,7 +28,7 @@ import (
 // Its secrets are under a name before the profile is. A rename copies them first, and
 // removes those of the old name last, so that a kill leaves them under both: whichever
 // name the profile has, it has its secrets. Under the other one the next boot removes
-// them, or whoever takes that name before. A deletion and a restore do the same between a
+// them, or the caller that takes that name before. A deletion and a restore do the same between a
 // profile's name and its entry in the trash.
 
 // restore takes a profile out of the trash. Its state is put right where it lies,
@@ -182,7 +182,7 @@ func (s *Store) CheckRename(from, to string) error {
 }
 
 // Rename gives a profile another name, durably; port, intent, secrets and log stay
-// its own. Its gateway must have been stopped. by is who asked; nil: rlminit itself.
+// its own. Its gateway must have been stopped. by is the requester; nil: rlminit itself.
 func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
@@ -203,7 +203,7 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err != nil {
 		return Profile{}, err
 	}
-	s.Records.keepsIntent(from) // what is left in the middle is known by that
+	s.Records.keepsIntent(from) // a rest in the middle is known by that
 	err = s.move(from, to, profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
 	if err != nil {
 		return Profile{}, err
@@ -236,7 +236,7 @@ func (s *Store) move(from, to string, record profileBody) (err error) {
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
 		return err
 	}
-	if err = s.Records.renamed(record); err != nil { // what is wanted of it would be what its state file says, which is a copy
+	if err = s.Records.renamed(record); err != nil { // its desired state would be that of its state file, which is a copy
 		if e := s.tree.home.RenameNew(dirOf(to), dirOf(from)); e != nil {
 			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}

@@ -22,7 +22,7 @@ import (
 	"rlminit/service"
 )
 
-// Settings are what the configuration says about profiles. They may change
+// Settings are the configuration's for profiles. They may change
 // while rlminit runs.
 type Settings struct {
 	Marker       string               // the file that makes a directory a profile; "": no profiles
@@ -32,15 +32,15 @@ type Settings struct {
 	ImportState  string               // an application's, read where StateFile is missing; "": none
 	RemoveAtBoot []string             // relative to the profile's directory; patterns
 	Ports        PortRange
-	Held         map[int]string // ports that no profile gets, with what has each: a service, metrics.listen
+	Held         map[int]string // ports that no profile gets, with the holder of each: a service, metrics.listen
 	Default      bool           // the home directory itself is the profile "default"
 	Services     []string       // names of static services, which no profile may have
 }
 
-// Beginning is what a new profile of a kind begins with.
+// Beginning is the first state of a new profile of a kind.
 type Beginning struct {
 	Template     string         // directory that is copied into it; "": none
-	InitialState service.Intent // what is wanted of it
+	InitialState service.Intent // its desired state
 	Range        PortRange      // that its port is from, of another kind than the default
 
 	kind string // "": the default
@@ -63,7 +63,7 @@ func (s *Settings) beginning(kind string) Beginning {
 // them away, each under its name's lock. What is kept about them is its rooms', of
 // which those that others use are exported.
 type Store struct {
-	Records   *Records   // what is wanted, and was seen, of each service
+	Records   *Records   // desired and observed state of each service
 	Ownership *Ownership // whose directory is whose
 	Secrets   *secrets.Sets
 	Trash     *Trash
@@ -78,9 +78,9 @@ type Store struct {
 // tree is the volume as all rooms see it: its directories with the rights to them,
 // the settings in force, what was said, and the locks of names.
 type tree struct {
-	home     *durable.Dir // for what is the services' user's
-	ours     *durable.Dir // and for what is the supervisor's
-	user     *rights.User // whom the profiles are; nil: the supervisor's own
+	home     *durable.Dir // for the services' user's files
+	ours     *durable.Dir // and for the supervisor's
+	user     *rights.User // the profiles' user; nil: the supervisor's own
 	settings atomic.Pointer[Settings]
 	told     *told
 	now      func() time.Time
@@ -98,9 +98,9 @@ const (
 
 // Open opens the profiles below home, which must exist, for a supervisor who may be
 // somebody else than the user whose the profiles are, or the users of their own that
-// they have: owners, nil for none. say is told, once each, what a person should know
-// and no caller asked for; it may be called from any goroutine. Open only what the
-// volume's lock protects: what is read is remembered.
+// they have: owners, nil for none. say gets, once each, news for people
+// that no caller asked for; it may be called from any goroutine. Open only a volume
+// whose lock is held: the content is remembered.
 func Open(user *rights.User, owners Owners, home string, settings Settings, say func(string)) (*Store, error) {
 	return Reopen(user, owners, home, settings, say, "")
 }
@@ -133,7 +133,7 @@ func Reopen(user *rights.User, owners Owners, home string, settings Settings, sa
 		return s, nil
 	}
 	tree.told.failure(tree.home.MkdirAll(profilesDir, dirMode))
-	tree.place, _ = placeOf(tree.home) // what cannot be looked at now is said by who reads it
+	tree.place, _ = placeOf(tree.home) // its readers report a path that cannot be looked at now
 	return s, nil
 }
 
@@ -288,8 +288,8 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 	return changed
 }
 
-// tidy removes from one profile's directory what is not finished and what must not
-// outlive a boot, and says what it cannot.
+// tidy removes from one profile's directory unfinished files and those that must not
+// outlive a boot, and names those it cannot.
 func (s *Store) tidy(dir string, patterns []string) {
 	if dir != "." {
 		if err := s.tree.home.CleanTemps(dir); err != nil {
@@ -302,7 +302,7 @@ func (s *Store) tidy(dir string, patterns []string) {
 	}
 }
 
-// SweepUnfinished removes what a predecessor was making when it was killed, before
+// SweepUnfinished removes the files that a predecessor was making when it was killed, before
 // this Store makes anything itself: a directory of gigabytes would stay until the
 // next boot.
 func (s *Store) SweepUnfinished() {
@@ -310,7 +310,7 @@ func (s *Store) SweepUnfinished() {
 	for _, dir := range []string{profilesDir, gatewayLogs, secrets.Home} {
 		entries, err := s.tree.dirFor(dir).ReadDir(dir, maxProfiles)
 		if err != nil && !errors.Is(err, durable.ErrTooBig) {
-			continue // who needs the directory says it
+			continue // its user says it
 		}
 		for _, e := range entries {
 			if durable.IsTemp(e.Name) {
@@ -328,7 +328,7 @@ func (s *Store) SweepUnfinished() {
 	}()
 }
 
-// removeAll removes what a pattern names in a profile's directory, and returns
+// removeAll removes the files of a pattern in a profile's directory, and returns
 // the first error. That of the default profile is the home directory, where we
 // keep things too.
 func (v *tree) removeAll(dir, pattern string) error {

@@ -94,7 +94,7 @@ func (t *Trash) Look(entry string) (text []byte, intent service.Intent, err erro
 	return text, state.Desired, err
 }
 
-// List lists what is in the trash, by profile, the newest of each last.
+// List lists the trash, by profile, the newest of each last.
 func (t *Trash) List() ([]Trashed, error) {
 	entries, err := t.tree.home.ReadDir(trashDir, maxProfiles)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -237,14 +237,14 @@ func (t *Trash) purge(dir string) (left string, err error) {
 	return t.remove(temp), nil
 }
 
-// aside moves out of sight what is to be removed, so that it is gone at once and
-// whole; what a crash leaves of it, PrepareBoot removes.
+// aside moves a directory out of sight that is to be removed, so that it is gone at once and
+// whole; PrepareBoot removes the rest after a crash.
 func (t *Trash) aside(dir string) (temp string, err error) {
 	temp = profilesDir + "/" + durable.TempName()
 	return temp, t.ownership.move(dir, temp)
 }
 
-// remove removes what is out of sight. left is what could not be removed.
+// remove removes directories out of sight. left are the paths that could not be removed.
 func (t *Trash) remove(temp string) (left string) {
 	if err := t.ownership.removeAll(temp); err != nil {
 		t.tree.told.once(err.Error())
@@ -266,7 +266,7 @@ func (t *Trash) takeOut(entry string) (temp string, err error) {
 	return temp, t.missed(entry, err)
 }
 
-// missed is the error of what was done with an entry, which may not be there any more.
+// missed is the error of an act on an entry, which may not be there any more.
 func (t *Trash) missed(entry string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

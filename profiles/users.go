@@ -17,7 +17,7 @@ type userBody struct {
 	From    string `json:"from,omitempty"`
 }
 
-// Users is the fold of which user each profile has. That of a profile that is
+// Users is the fold of the profiles' users. That of a profile that is
 // deleted stays its name's, so that it is the same when it is restored; a new profile of
 // the name gets another one while the trash has a directory of that user's.
 type Users struct {
@@ -136,12 +136,12 @@ const (
 	itsOwn                 // the profile's own
 	others                 // that of another profile, whose directory is its own too
 	departed               // that of another profile, which has no such directory: this is it, renamed
-	nobodys                // a profile's, of which nothing is recorded: of another volume
-	strangers              // somebody's who is no profile's
+	nobodys                // a profile's without a record: of another volume
+	strangers              // a user's that is no profile's
 	owners
 )
 
-// measure is what is to be done before the profile's user touches it.
+// measure is the act before the profile's user touches it.
 type measure uint8
 
 const (

@@ -101,7 +101,7 @@ func (w *Watcher) begin() {
 	w.arm()
 }
 
-// open opens the watches, for whom may read the directories.
+// open opens the watches, for a user that may read the directories.
 func (w *Watcher) open() error {
 	if w.tree.user != nil {
 		i, err := inotify.New(w.tree.user)
@@ -119,7 +119,7 @@ func (w *Watcher) open() error {
 	return nil
 }
 
-// blind says what is not watched and why, and has it tried again.
+// blind names the unwatched and why, and has it tried again.
 func (w *Watcher) blind(err error) {
 	remedy := ""
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) {

@@ -1,5 +1,5 @@
-// Package reconcile compares what is found on the volume and in the
-// configuration with what is recorded and what is alive, and says what to do.
+// Package reconcile compares the volume and the configuration with
+// the records and the live services, and returns the steps between.
 //
 // It is pure: values in, an ordered list of operations out. It reads no file,
 // knows no clock and starts nothing. The same function serves the boot, each
@@ -16,16 +16,16 @@ import (
 // Input is all that a decision rests on. A service's name stands in at most
 // one element of Profiles and Services, and in at most one of Present.
 type Input struct {
-	Profiles []Profile // what the volume holds
-	Services []Static  // what the configuration has
-	Present  []Present // what is registered, or alive
+	Profiles []Profile // of the volume
+	Services []Static  // of the configuration
+	Present  []Present // registered, or alive
 
 	FoundState service.Intent // gateway.found_state: of a profile without any record
 	// Held: another container has the volume, or RLMINIT_PROFILES=off. No
 	// profile is registered, and records do not count: they are not ours.
 	Held bool
-	// Taken: the volume is ours since this moment. What was registered before goes by
-	// what is recorded on it from now on.
+	// Taken: the volume is ours since this moment. Services registered before go by
+	// its records from now on.
 	Taken bool
 }
 
@@ -39,7 +39,7 @@ type Profile struct {
 	Unrecorded  bool // its port is not in the state file yet
 	Scheduled   bool // its schedule alone runs it: registered stopped, whatever is recorded
 
-	// Declared is what a declared set wants of it, whatever is recorded;
+	// Declared is its desired state in a declared set, whatever is recorded;
 	// IntentNone where there is no such set: then only a command changes that.
 	Declared service.Intent
 }
@@ -75,7 +75,7 @@ type Present struct {
 // Kind is what an operation does.
 type Kind int
 
-// The kinds of operation, in the order in which they come.
+// The kinds of operation, in their order.
 const (
 	Unregister Kind = iota // stop it, and forget it
 	Report                 // show it as failed with Reason; a live process is left alone
@@ -93,7 +93,7 @@ type Op struct {
 	Kind    Kind
 	Service string
 	Profile string // "" for a static service
-	Reason  string // of a Report; of a Register, what was wrong with the record
+	Reason  string // of a Report; of a Register, the fault of the record
 
 	Start bool // Register: wanted running, else wanted stopped
 	Adopt bool // Register: a process of it is alive already
