@@ -91,5 +91,5 @@ func (r *Registry) goes(name, stamp string) {
 	}
 }
 
-// Away says why the service directory is not what it was; "": it is.
+// Away says why the service directory is another one or unread; "": it is not.
 func (r *Registry) Away() string { return r.directory.why() }

@@ -4,12 +4,12 @@
 // there is: create, set, delete, reload, a boot.
 //
 // One goroutine owns every name and each is in one Life (life.go, NAMES.md). Its
-// requests are carried out in the order in which they come; it may wait for the
+// requests are carried out in their order; it may wait for the
 // volume, and for the supervisor's loop, which never waits for it.
 //
-// Around Registry, which brings names on, each part has what is its own: names is
-// what is known of each, surveyor what volume and configuration hold, reader what is
-// in slots, publisher what is written to them, trouble that the profiles cannot be
+// Around Registry, which brings names on, each part has its own: names the known
+// names, surveyor the content of volume and configuration, reader that of
+// slots, publisher the writes to them, trouble that the profiles cannot be
 // read. What others ask for goes to Registry, to Profiles, which
 // are changed on the volume first, or to AtRest.
 //

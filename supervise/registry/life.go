@@ -1,6 +1,6 @@
 package registry
 
-// Life is how far a name is: what the registry has of it, and what is to follow.
+// Life is the progress of a name: the registry's part of it, and the next step.
 type Life int
 
 // The lives. A name has one of them at any time; NAMES.md says what is true in
@@ -43,7 +43,7 @@ func (e Event) String() string {
 	return [events]string{"rested", "defined", "put", "vanished", "dropped", "delete", "gone", "over"}[e]
 }
 
-// Action is what the registry does about it.
+// Action is the registry's act on it.
 type Action int
 
 // The actions.
@@ -53,7 +53,7 @@ const (
 	Take            // the definition in the slot into force
 	Remove          // the service is told to end, whatever it is doing
 	Withdraw        // the slot is taken away, but for what others put there, which is looked at
-	Clear           // what is left of the slot is taken away, unless it has a definition again
+	Clear           // the rest of the slot is taken away, unless it has a definition again
 	Renew           // Withdraw, or Clear where it was taken out; then volume and configuration are asked
 	Ask             // volume and configuration are asked what there is of the name
 
@@ -113,7 +113,7 @@ var steps = [lives][events]step{
 	},
 }
 
-// Next is what an event makes of a life, and what is to be done.
+// Next is the life after an event, and the act.
 func Next(l Life, e Event) (Life, Action) {
 	s := steps[l][e]
 	return s.next, s.do

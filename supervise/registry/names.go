@@ -2,25 +2,25 @@ package registry
 
 import "rlminit/service"
 
-// names is what is known of each name, and how far it is. The goroutine's alone.
+// names are the known names, with their progress. The goroutine's alone.
 type names struct {
 	of      map[string]*entry // Invariant: none is Absent
 	sources int               // Invariant: the sum of their sizes, in bytes
 }
 
-// entry is what is known of a name.
+// entry is a known name.
 type entry struct {
 	life       Life
 	profile    string
 	recorded   bool   // has a record on the volume; false: put into the service directory by hand
-	ours       bool   // what is in force is ours
+	ours       bool   // the definition in force is ours
 	source     string // fingerprint of the definition in force; "": there is none
 	size       int    // of it, in bytes
 	configured string // fingerprint of our definition that was published last; "": none, or it could not be
-	slot       string // stamp of what is in its slot, as far as we know; "": nothing
-	fault      string // why what is in force is not what it should be; "": it is
+	slot       string // stamp of its slot's definition, as far as we know; "": none
+	fault      string // why another definition than the newest is in force; "": the newest is
 
-	intent service.Intent // of one at rest: what is wanted of it
+	intent service.Intent // of one at rest: its desired state
 	judged *judgement     // of one at rest: what came of compiling its definition; nil: nobody has
 
 	gone chan struct{}   // closed when nothing is left of its service; nil: it is not leaving
@@ -46,7 +46,7 @@ func (n *names) life(name string) Life {
 	return Absent
 }
 
-// befall brings a name on by an event, and returns what is to be done.
+// befall brings a name on by an event, and returns the act.
 func (n *names) befall(name string, event Event) Action {
 	next, action := Next(n.life(name), event)
 	if next != Absent {

@@ -142,7 +142,7 @@ func (r *Profiles) profile(name string) (*profiles.Store, profiles.Profile, erro
 	return store, p, control.NoSuchProfile(name, names)
 }
 
-// recorded is who asked, as the journal has it.
+// recorded is the requester, as the journal has it.
 func recorded(by control.Actor) *profiles.Actor {
 	actor := profiles.Actor(by)
 	return &actor
@@ -339,7 +339,7 @@ func (r *Profiles) checkKind(what control.CreateProfile) error {
 	return nil
 }
 
-// checkClone refuses a clone that may not be of the kind of what it is made of.
+// checkClone refuses a clone that may not be of its origin's kind.
 func (r *Profiles) checkClone(g *config.Gateway, what control.CreateProfile) error {
 	store := r.volume.Store()
 	if what.Clone == "" || store == nil {
@@ -464,7 +464,7 @@ func (r *Profiles) enrolFor(how enrolment, p profiles.Profile) error {
 			return
 		}
 		if store := r.volume.Store(); store != nil && r.registry.names.life(p.Service()) != Absent {
-			// Who changed it after us may have come here before us.
+			// A later change may have come here before us.
 			if newest, err := store.Load(p.Name); err == nil {
 				p = newest
 			}
@@ -485,7 +485,7 @@ func (r *Profiles) enrolFor(how enrolment, p profiles.Profile) error {
 	if !made {
 		return control.Conflict("profile %q is being deleted; try again when it is gone", p.Name)
 	}
-	<-over // the one before is gone, and who deletes it asks then what there is
+	<-over // the one before is gone, and its deletion looks then for a profile
 	return nil
 }
 
@@ -508,7 +508,7 @@ func (r *Profiles) Delete(ctx context.Context, name string, how control.Deletion
 			<-other
 			continue // is there one still?
 		}
-		// A caller who goes away does not hurry it: the gateway may still write.
+		// A caller that goes away does not hurry it: the gateway may still write.
 		log := <-ended
 		answer, err = r.remains(store, p.Name, log, how, by)
 		r.endDeletion(p.Service())
@@ -704,7 +704,7 @@ func (r *Profiles) repairAll(store *profiles.Store, by control.Actor) (control.R
 	return all, problemOf(cmp.Or(err, asked))
 }
 
-// Adopt takes what a profile's state file says for what is wanted of it. Its
+// Adopt takes the state in a profile's file for its desired state. Its
 // gateway is as it was.
 func (r *Profiles) Adopt(ctx context.Context, name string, by control.Actor) (profiles.Profile, error) {
 	store, p, err := r.profile(name)
@@ -805,11 +805,11 @@ func (r *Profiles) endDeletion(name string) {
 	})
 }
 
-// remains removes what a profile without a service leaves: its directory, and with
-// purge its log. The profile's end is what counts: what is left of a purge is named.
+// remains removes the rest of a profile without a service: its directory, and with
+// purge its log. The profile's end counts: the rest of a purge is named.
 func (r *Profiles) remains(store *profiles.Store, name string, log <-chan struct{}, how control.Deletion, by control.Actor) (answer control.Deleted, err error) {
 	if how.Purge && log != nil {
-		<-log // what it wrote last would come after
+		<-log // its last lines would come after
 	}
 	where, err := store.Delete(name, how.Purge, recorded(by))
 	if err != nil {

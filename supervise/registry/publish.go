@@ -15,12 +15,12 @@ import (
 	"rlminit/supervise/slots"
 )
 
-// definitionsUnder is where definitions in force are in what a successor is to know.
+// definitionsUnder is the prefix of the rows with definitions in force.
 const definitionsUnder = "definition/"
 
 // publisher writes slots, and keeps definitions for a successor, which reads none of
 // its own in a slot. Invariant: of each name that is supervised the definition in force
-// is kept, with what is in its slot. The goroutine's.
+// is kept, with its slot's stamp. The goroutine's.
 type publisher struct {
 	queue    inbox.Work
 	services Services
@@ -29,12 +29,12 @@ type publisher struct {
 	names    *names
 	there    func() bool // the service directory is ours; nobody writes into another one
 
-	holds   bool       // what is in force is published later
-	held    []Proposal // what was to be published since, or could not be
+	holds   bool       // definitions in force are published later
+	held    []Proposal // those to be published since, or that could not be
 	failing bool       // something could not be, and is tried again
 }
 
-// force makes a proposal what is known to be in force under its name, for a successor too.
+// force makes a proposal the definition in force of its name, for a successor too.
 func (b *publisher) force(e *entry, p Proposal) {
 	e.fault, e.ours, e.recorded = p.Fault, p.Ours, e.recorded || p.Recorded
 	if p.Fault == "" {
@@ -47,7 +47,7 @@ func (b *publisher) force(e *entry, p Proposal) {
 	b.keep(p.Name, e, p)
 }
 
-// release publishes what was held and is still in force.
+// release publishes held definitions that are still in force.
 func (b *publisher) release() {
 	held := b.held
 	b.holds, b.held = false, nil
@@ -57,8 +57,8 @@ func (b *publisher) release() {
 	}))
 }
 
-// publish writes the slots of what is in force, which are copies, and has a successor
-// know what is in them. What cannot be written is tried again.
+// publish writes the slots of definitions in force, which are copies, and their stamps into
+// the rows. A slot that cannot be written is tried again.
 func (b *publisher) publish(inForce []Proposal) {
 	if b.holds || len(inForce) > 0 && !b.there() {
 		b.held = append(b.held, inForce...)
@@ -75,7 +75,7 @@ func (b *publisher) publish(inForce []Proposal) {
 	b.services.Published(names)
 }
 
-// failed has what is held tried again, and says why, once until it works.
+// failed has held definitions tried again, and says why, once until it works.
 func (b *publisher) failed(name string, why error) {
 	if !b.failing {
 		b.failing = true
@@ -132,7 +132,7 @@ func (b *publisher) keep(name string, e *entry, p Proposal) {
 	}
 }
 
-// lost is the stamp of a slot of which nobody knows what was in it.
+// lost is the stamp of a slot with unknown content.
 const lost = "?"
 
 // kept is the definition that a predecessor had in force, or else why there was none, and
@@ -150,7 +150,7 @@ func (b *publisher) kept(name string, e *entry) (source []byte, fault string) {
 	return source, fault
 }
 
-// forget lets go of what a successor is to know of a name.
+// forget removes the row of a name.
 func (b *publisher) forget(name string) {
 	if err := b.table.Delete(definitionsUnder + name); err != nil {
 		slog.Warn("a successor will know the definition of a service that is gone", "service", name, "err", err)

@@ -12,7 +12,7 @@ import (
 	"rlminit/supervise/slots"
 )
 
-// reader makes proposals of what is in slots: somebody else may have written it.
+// reader makes proposals of the content of slots: somebody else may have written it.
 // Nothing is in force by it. The goroutine's.
 type reader struct {
 	slots    slots.Dir
@@ -26,7 +26,7 @@ type reader struct {
 // more memory than there is would be followed by one that does too.
 const sourcesMax = 8 << 20
 
-// understand decodes what was read of a slot, or err, unless it is more of a
+// understand decodes the text of a slot, or err, unless it is more of a
 // stranger's than there is room for.
 func (d *reader) understand(p *Proposal, e *entry, err error) {
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *reader) understand(p *Proposal, e *entry, err error) {
 	d.decode(p)
 }
 
-// decode makes the definition of its source, or says what is wrong with that.
+// decode makes the definition of its source, or names the fault of that.
 func (d *reader) decode(p *Proposal) {
 	var faults service.Faults
 	p.Value, faults = service.Decode(d.slots.File(p.Name, slots.DefinitionFile), p.Name, p.source, d.inherited)

@@ -13,9 +13,9 @@ import (
 	"rlminit/supervise/handover"
 )
 
-// reconcile brings what is registered in line with the volume and the
+// reconcile brings registered services in line with the volume and the
 // configuration. At boot that is told in container-boot.log. With names, of
-// services or profiles, it is about these alone, and costs what these cost.
+// services or profiles, it is about these alone, at their cost.
 func (r *Registry) reconcile(boot bool, names ...string) error {
 	list := r.surveyor.list
 	if len(names) > 0 {
@@ -49,12 +49,12 @@ func (r *Registry) reconcileAs(boot, taking bool, list lister, names ...string) 
 	}
 	if found.unread != nil {
 		r.trouble.lookAgain(found.unread)
-	} else if len(names) == 0 { // else there may be others of which nobody knows yet
+	} else if len(names) == 0 { // else there may be others, unknown yet
 		r.trouble.well()
 	}
 	found.boot, found.input.Taken = boot, boot
-	// What has changed while there was no supervisor is no reason to restart anything: that
-	// is for whoever has changed it to ask for.
+	// A change while there was no supervisor is no reason to restart anything: its author
+	// asks for that.
 	found.later = taking && !boot
 	ops := about(names, reconcile.Diff(found.input))
 	if boot {
@@ -101,7 +101,7 @@ func means(names []string, service string) bool {
 	})
 }
 
-// carryOut does what a diff says. All that is to be started is known before the
+// carryOut executes a diff. All starts are known before the
 // first of it is registered: what comes first by its name may be to wait for it.
 func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	r.surveyor.record(ops, f)
@@ -137,7 +137,7 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	}
 }
 
-// carry does what some of them say, and returns what is in force by that and is yet to be
+// carry executes some of them, and returns definitions that are in force by that and yet to be
 // published.
 func (r *Registry) carry(ops []reconcile.Op, f *findings) []Proposal {
 	var proposals []Proposal
@@ -209,7 +209,7 @@ func (r *Registry) takeUp() {
 func (r *Registry) Clean() []profiles.Profile {
 	list, err := r.volume.Store().List()
 	if err != nil {
-		return nil // which is said by who registers them, and tried again
+		return nil // their registration says so, and it is tried again
 	}
 	changed := r.volume.Store().PrepareBoot(list)
 	r.table.Finish(handover.Cleaned)

@@ -17,11 +17,11 @@ import (
 	"rlminit/supervise/slots"
 )
 
-// Services is who runs services. Its methods may be called by any goroutine but
+// Services runs services. Its methods may be called by any goroutine but
 // its own loop.
 type Services interface {
 	// Define takes definitions into force, of new services and of those there are.
-	// Nothing is decided before all are. What is to run is on its way when it returns.
+	// Nothing is decided before all are. Services that are to run are on their way when it returns.
 	Define([]Proposal)
 	// Published tells that services have slots, where their status can be written.
 	Published(names []string)
@@ -32,24 +32,24 @@ type Services interface {
 	// started. Withdraw follows when all of them were, or will not be.
 	Announce(names []string)
 	Withdraw(names []string)
-	// Together has all that f removes and changes taken for one thing, in which each
+	// Together has all that f removes and changes taken for one act, where each
 	// is stopped after what depends on it.
 	Together(f func())
 	// Renew has what runs make way for what the proposal says: its directory is
 	// another one.
 	Renew(Proposal)
 	// Follow has services be as is recorded of them on a volume that was taken over;
-	// what a person has commanded of one before that is recorded in its place.
+	// a person's command on one before that is recorded in its place.
 	Follow(names []string)
-	// Alive is every service of which a process may exist.
+	// Alive are the services that may have a process.
 	Alive() map[string]bool
 	// Status is a service as status shows it; ok is false if there is none.
 	Status(name string) (status control.Service, ok bool)
 	// Plan says what an update to a definition would do to a service.
 	Plan(name string, to *service.Definition) control.Change
-	// Recorded has what is seen of a service written to the volume again.
+	// Recorded has the observed state of a service written to the volume again.
 	Recorded(name string)
-	// Await is the outcome of what was just defined: at once without wait, else
+	// Await is the outcome of a new definition: at once without wait, else
 	// when it is known.
 	Await(ctx context.Context, name string, changed bool, wait *control.Wait) control.Outcome
 	// Vacated tells that a name is nobody's any more: its service and its slot are gone.
@@ -85,7 +85,7 @@ type Proposal struct {
 
 	Start   bool           // of a new service: wanted running
 	Desired service.Intent // the recorded intent; IntentNone: as Start says
-	Later   bool           // of a known service: what runs is restarted by who proposes it
+	Later   bool           // of a known service: the proposer restarts its process
 	Cause   string         // of the transition
 	Actor   *uint32
 
@@ -109,7 +109,7 @@ func (p Proposal) usesSlot() bool {
 	return p.Fault == "" && (p.Profile != "" || len(d.Secrets) > 0 || d.Isolation.Wanted() || d.NotifySocket())
 }
 
-// ofProfile is the proposal of a profile: of its definition, or of what is wrong with that.
+// ofProfile is the proposal of a profile: of its definition, or of the fault of that.
 func ofProfile(p profiles.Profile, c *config.Config) Proposal {
 	d, err := p.Definition(c)
 	if err != nil {
@@ -128,10 +128,10 @@ type Registry struct {
 	volume   Volume
 	settings *settings.Settings
 	slots    slots.Dir
-	table    *handover.Table // what a successor is to know
+	table    *handover.Table // the checkpoint
 	watch    *watcher        // nil: nobody watches
 
-	queue     inbox.Work  // the goroutine, which owns every name, and what it is to do
+	queue     inbox.Work  // the goroutine, which owns every name, and its work
 	started   atomic.Bool // the goroutine is there
 	names     names
 	trouble   trouble // of the volume's profiles
@@ -164,7 +164,7 @@ func New(services Services, volume Volume, c *settings.Settings, dir slots.Dir, 
 	return r
 }
 
-// Start carries out first, and from then on what is asked for.
+// Start carries out first, and then the requests.
 func (r *Registry) Start(first func()) {
 	done := make(chan struct{})
 	r.queue.PutFirst(func() { first(); close(done) })
@@ -314,5 +314,5 @@ func (r *Registry) define(proposals []Proposal) (inForce []Proposal) {
 }
 
 // definedTogether is how many services are brought into force by one turn of the loop:
-// what it does else does not wait for longer.
+// its other work does not wait for longer.
 const definedTogether = 32

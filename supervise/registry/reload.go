@@ -75,7 +75,7 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 		return answer, nil
 	}
 	r.use(next)
-	// What the preview said of ports is now given for good.
+	// The ports of the preview are now given for good.
 	if found, err = r.surveyor.survey(next.Config, r.surveyor.list, judged); err != nil {
 		return nil, control.Failed("%v", err)
 	}
@@ -107,7 +107,7 @@ type Preview struct {
 	Later     []string        // what of it would count from a next start on
 }
 
-// Preview says what a reload would come to if the configuration had another text,
+// Preview is the outcome of a reload if the configuration had another text,
 // which file is the name of. Nothing is in force by this. The error is of the text.
 func (r *Registry) Preview(file string, text []byte) (p *Preview, err error) {
 	r.queue.Ask(func() { p, err = r.previewed(file, text) })
@@ -134,7 +134,7 @@ func (r *Registry) previewed(file string, text []byte) (*Preview, error) {
 	return p, nil
 }
 
-// Reread brings into force what the configuration's files say, before anything is
+// Reread brings the configuration's files into force, before anything is
 // registered by them; once it is, that is a reload.
 func (r *Registry) Reread() error {
 	if r.started.Load() {
@@ -161,7 +161,7 @@ func (r *Registry) use(next *settings.Next) {
 }
 
 // PlanUpdate says what an update does to a service with a definition. restarts is the
-// reason for which its process has to be started again; "": it has not.
+// reason to start its process again; "": none.
 func PlanUpdate(name string, from, to *service.Definition, restarts string) control.Change {
 	c := control.Change{Service: name, Action: "update"}
 	_, why := service.NeedsRestart(from, to)

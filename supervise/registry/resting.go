@@ -22,8 +22,8 @@ import (
 // wakes when it is asked for, by name or with all that are to be started, when
 // somebody puts something into its slot, and when another service refers to it.
 
-// AtRest is the profiles at rest: it wakes them, and tells of them what a status
-// shows, for which each is compiled at most once. What is known is in its entry.
+// AtRest are the profiles at rest: it wakes them, and has the status of each, for
+// which it is compiled at most once. The outcome is in its entry.
 // Exported methods are for any goroutine but the registry's own.
 type AtRest struct {
 	queue    inbox.Work
@@ -95,13 +95,13 @@ func (s *AtRest) Wake(wanted func(service, profile string) bool) map[string]erro
 	return unread
 }
 
-// WakeNamed is Wake for what a person, or a definition, means by a name.
+// WakeNamed is Wake for a person's, or a definition's, meaning of a name.
 func (s *AtRest) WakeNamed(name string) (err error) {
 	s.queue.Ask(func() { err = s.rouseNamed(name) })
 	return err
 }
 
-// WakeSoon is WakeNamed for one who does not wait.
+// WakeSoon is WakeNamed for a caller that does not wait.
 func (s *AtRest) WakeSoon(name string) {
 	s.queue.Do(func() {
 		if err := s.rouseNamed(name); err != nil {
@@ -148,7 +148,7 @@ func (s *AtRest) proposal(p profiles.Profile, intent service.Intent) Proposal {
 	return prop
 }
 
-// judgement is what a status says of a definition that was compiled for it, and
+// judgement is the status of a definition that was compiled for it, and
 // let go again.
 type judgement struct {
 	kind  service.Type
@@ -157,8 +157,8 @@ type judgement struct {
 	fault string
 }
 
-// List is every profile at rest, as status shows it. What is known of them since
-// the last reload is not found out again.
+// List is every profile at rest, as status shows it. Outcomes since
+// the last reload are not found out again.
 func (s *AtRest) List() []control.Service {
 	known, cfg := map[string]entry{}, (*config.Config)(nil)
 	unjudged := false
@@ -196,7 +196,7 @@ func (s *AtRest) List() []control.Service {
 	return list
 }
 
-// judge compiles the definitions of those of which nothing is known. It runs
+// judge compiles the definitions of unknown ones. It runs
 // beside the registry, which notes what came of it.
 func (s *AtRest) judge(known map[string]entry, cfg *config.Config) {
 	store := s.volume.Store()
@@ -205,7 +205,7 @@ func (s *AtRest) judge(known map[string]entry, cfg *config.Config) {
 	}
 	list, err := store.List()
 	if err != nil {
-		return // whoever registers them says so
+		return // their registration says so
 	}
 	good := map[[sha256.Size]byte]service.Type{} // by profile.yaml: one that is good is so for each
 	for _, p := range list {
@@ -239,7 +239,7 @@ func (s *AtRest) judge(known map[string]entry, cfg *config.Config) {
 	})
 }
 
-// unjudge forgets what is known of those at rest: what they are compiled of may
+// unjudge forgets the outcomes for those at rest: the input of their compilation may
 // be something else.
 func (s *AtRest) unjudge() {
 	for _, e := range s.names.of {

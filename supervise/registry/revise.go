@@ -31,7 +31,7 @@ func (r *Profiles) Make(name string, text []byte, secrets map[string]string, int
 // be started. Withdraw follows when all of them were, or will not be.
 func (r *Profiles) Announce(names []string) { r.services.Announce(services(names)) }
 
-// Withdraw is for what was announced, whatever became of it.
+// Withdraw is for announced names, whatever became of them.
 func (r *Profiles) Withdraw(names []string) { r.services.Withdraw(services(names)) }
 
 // services are the names of the profiles' services.

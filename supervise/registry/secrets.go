@@ -34,7 +34,7 @@ func startedAfter(is control.Service, at time.Time) bool {
 }
 
 // ForgetSecrets removes secrets of a profile wherever they are: the profile's own, those in
-// the trash, and those in revisions. A process keeps what it began with.
+// the trash, and those in revisions. A process keeps those it began with.
 func (r *Profiles) ForgetSecrets(name string, keys []string, by control.Actor) (answer control.ForgottenSecrets, err error) {
 	if len(keys) == 0 {
 		return answer, control.BadRequest("no secret is named; write the names of those that are to be forgotten")

@@ -32,7 +32,7 @@ func (r *Registry) noticed(name string) {
 		return
 	}
 	e := r.names.entry(name)
-	e.slot = stamp // what is put there while it is read is looked at again
+	e.slot = stamp // a definition put there while it is read is looked at again
 	source, err := r.slots.Read(name, slots.DefinitionFile, slots.DefinitionMax)
 	p := Proposal{Name: name, Profile: e.profile, source: source, Start: true, Cause: "put into the service directory"}
 	r.reader.understand(&p, e, err)
@@ -44,7 +44,7 @@ func (r *Registry) noticed(name string) {
 	// the same there again: that asks for no restart.
 	p.Later = p.Fault == "" && e.fault == "" && p.Fingerprint == e.source
 	if p.Recorded && !p.Ours && r.settings.Holds(name) {
-		// PID 1 would run its own command with what a stranger says beside it:
+		// PID 1 would run its own command with a stranger's settings beside it:
 		// with his sockets, say.
 		p.Fault = "it has another user or a privilege, and so is as the configuration has it; change it there"
 	}
@@ -59,7 +59,7 @@ func (r *Registry) noticed(name string) {
 	r.services.Published([]string{name})
 }
 
-// knows tells whether what is in a slot is no news.
+// knows tells whether a slot's content is no news.
 func (r *Registry) knows(name, stamp string) bool {
 	e := r.names.of[name]
 	if e == nil || e.life == Resting {
@@ -93,7 +93,7 @@ func (r *Registry) rescan() {
 }
 
 // Recall is the definition that a predecessor had in force of a service, whose record
-// is on the volume if recorded. What is in its slot is looked at later. It and Restored
+// is on the volume if recorded. Its slot is looked at later. It and Restored
 // are called before Start.
 func (r *Registry) Recall(name, profile string, recorded bool) Proposal {
 	e := &entry{profile: profile, recorded: recorded}

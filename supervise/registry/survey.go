@@ -20,7 +20,7 @@ import (
 	"rlminit/supervise/settings"
 )
 
-// surveyor finds out what the volume and a configuration hold, in force or not, and
+// surveyor reads the volume and a configuration, in force or not, and
 // writes down what of it must outlive the container. Nothing is registered by it.
 // The goroutine's.
 type surveyor struct {
@@ -30,16 +30,16 @@ type surveyor struct {
 	names    *names
 }
 
-// findings is what the volume and a configuration hold at one moment.
+// findings are the content of the volume and a configuration at one moment.
 type findings struct {
 	config *config.Config
 	values map[string]Proposal         // by service
 	denied map[string]string           // by service: why those cannot be read whose files are somebody else's
-	kinds  map[string]string           // by service: what those say of their kinds that have a fault
+	kinds  map[string]string           // by service: the kinds of those with a fault, in their own words
 	atRest map[string]profiles.Profile // by service: those that are not compiled
 	prints map[string]string           // their fingerprints
 	input  reconcile.Input
-	later  bool  // what runs is restarted by who asked
+	later  bool  // the requester restarts processes
 	unread error // why one of the profiles cannot be read now; nil: each can
 	boot   bool  // state files that say something else than what counts are put right
 }
@@ -53,10 +53,10 @@ func (v *surveyor) preview(c *config.Config) ([]profiles.Profile, error) {
 	return v.volume.Store().Preview(profiles.SettingsOf(c))
 }
 
-// looking is what is looked at, and how closely the profiles that may rest.
+// looking is the extent of a look, and how closely profiles that may rest are looked at.
 type looking struct {
 	names  []string                    // of services or profiles; none: all
-	rest   bool                        // those of which nobody has heard are left at rest
+	rest   bool                        // unknown ones are left at rest
 	static bool                        // those of the configuration alone
 	judged func(profiles.Profile) bool // which of those at rest are compiled; nil: none
 }
@@ -110,7 +110,7 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 	return f, nil
 }
 
-// profile adds what a profile of the volume is to be, whose service has that life.
+// profile adds the target of a profile of the volume, whose service has that life.
 func (f *findings) profile(p profiles.Profile, life Life, how looking) {
 	name := p.Service()
 	if p.Unread() {
@@ -139,7 +139,7 @@ func (f *findings) profile(p profiles.Profile, life Life, how looking) {
 	f.input.Profiles = append(f.input.Profiles, entry)
 }
 
-// present adds what is registered now.
+// present adds the registered services.
 func (v *surveyor) present(f *findings, how looking) {
 	alive := v.services.Alive()
 	for name, e := range v.names.of {
@@ -166,8 +166,8 @@ func (f *findings) add(d *service.Definition) {
 	f.values[d.Name], f.prints[d.Name] = p, p.Fingerprint
 }
 
-// record saves what a diff says must outlive the container, and what is wanted of
-// services of which the journal knows nothing yet.
+// record saves the parts of a diff that must outlive the container, and the desired
+// states of services that the journal does not know yet.
 func (v *surveyor) record(ops []reconcile.Op, f *findings) {
 	store := v.volume.Store()
 	if store == nil {
@@ -243,7 +243,7 @@ func (v *surveyor) change(op reconcile.Op, found *findings) control.Change {
 	return v.services.Plan(op.Service, found.values[op.Service].Value)
 }
 
-// namesClash refuses a configuration in which a service gets the name of a
+// namesClash refuses a configuration where a service gets the name of a
 // profile that there is: the profile could not be run any more. With one that has it
 // since the container was started the others are none the worse.
 func (v *surveyor) namesClash(next *settings.Next) error {
@@ -264,8 +264,8 @@ func (v *surveyor) namesClash(next *settings.Next) error {
 	return nil
 }
 
-// logBoot writes container-boot.log for what a boot registers, before it does:
-// a successor that finishes the boot no longer sees what is registered.
+// logBoot writes container-boot.log for the services a boot registers, before it does:
+// a successor that finishes the boot no longer sees those registered.
 func (v *surveyor) logBoot(ops []reconcile.Op, f *findings) error {
 	said := map[string]service.Intent{}
 	for _, p := range f.input.Profiles {

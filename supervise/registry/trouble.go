@@ -13,7 +13,7 @@ import (
 type trouble struct {
 	queue     inbox.Work
 	try       func() // reads it again
-	says      string // what is said when it cannot be read,
+	says      string // the message when it cannot be read,
 	saysAgain string // and when it can again
 
 	is    atomic.Pointer[string] // why it could not be read; nil: it could
