@@ -18,7 +18,7 @@ import (
 	"rlminit/service"
 )
 
-// defaultTimeout is how long a gate of a caller who says nothing is waited for.
+// defaultTimeout is the time for a gate where the caller gives none.
 const defaultTimeout = 120 * time.Second
 
 // Apply begins to carry a plan out, or says why not; then nothing was touched,
@@ -118,7 +118,7 @@ func (r *Revisions) begin(ask control.ApplyRequest, hash string, actor uint32) (
 	return r.start(doc, begun, ask.Gating)
 }
 
-// document is what is kept of a revision that carries out a plan of what there is.
+// document is the file of a revision that carries out a plan.
 func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (doc *Document, err error) {
 	doc = &Document{Plan: ask.Plan, Scope: p.Scope, Salt: p.Salt, Declared: map[string]plan.Profile{}}
 	for _, name := range p.Unchanged {
@@ -128,7 +128,7 @@ func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (
 	for _, c := range p.Changes {
 		k := Kept{Name: c.Name, Action: c.Action, change: c}
 		if f, ok := s.found[c.Name]; ok {
-			if f.Unread != "" { // what a rollback would need is not known
+			if f.Unread != "" { // a rollback's needs are not known
 				return nil, control.Conflict("nothing was touched: %s: %s", c.Name, f.Unread)
 			}
 			k.Before, k.Up = &f.Content, f.Up
@@ -171,8 +171,8 @@ func kindsOf(changes []plan.Change) map[string]string {
 	return kinds
 }
 
-// configure completes the step that changes the configuration. What it touches must
-// be what was approved.
+// configure completes the step that changes the configuration. It must touch
+// the approved services.
 func configure(box Box, doc *Document, k *Kept, c plan.Change, salt string, values map[string]string) (effects Effects, err error) {
 	text, ok := values[plan.ConfigurationText]
 	if !ok || plan.Digest(salt, plan.ConfigurationText, text) != c.After.Sealed[0].Digest {
@@ -190,7 +190,7 @@ func configure(box Box, doc *Document, k *Kept, c plan.Change, salt string, valu
 	return effects, nil
 }
 
-// takenOf says of which steps there can be no profile, for services have their names.
+// takenOf names the steps that can make no profile, for services have their names.
 func takenOf(doc *Document, taken func(name string) bool) (why []string) {
 	for _, k := range doc.Steps {
 		if k.After != nil && !plan.IsConfiguration(k.Name) && taken(k.Name) {
@@ -200,7 +200,7 @@ func takenOf(doc *Document, taken func(name string) bool) (why []string) {
 	return why
 }
 
-// allowed is everything about a plan but what it starts from.
+// allowed judges everything of a plan but its starting point.
 func (r *Revisions) allowed(p *plan.Plan, ask control.ApplyRequest, actor uint32) error {
 	settings := r.settings()
 	switch {
@@ -243,7 +243,7 @@ func moved(is, was plan.Base) error {
 	return control.NewProblem(control.KindMoved, "the plan does not fit what there is: "+why+"; make it again with rlminit plan")
 }
 
-// unsealed is what a profile is to be, its secrets put back. Each must have the
+// unsealed is a profile's target, its secrets put back. Each must have the
 // digest that was approved.
 func unsealed(c plan.Change, salt string, values map[string]string, before *Content) (*Content, error) {
 	if c.Action == plan.Start || c.Action == plan.Stop {

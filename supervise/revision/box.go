@@ -16,7 +16,7 @@ type Found struct {
 	Name    string
 	Content Content
 	Fault   string // why it cannot be run
-	Astray  string // what is wanted is not so: "failed: …"
+	Astray  string // the difference from the desired state: "failed: …"
 	Up      bool   // it is ready
 	Kept    bool   // it cannot be deleted
 	Unread  string // why its files cannot be read, so that Content is not known; "": it is
@@ -33,13 +33,13 @@ type Content struct {
 	Forgotten []string `json:"forgotten,omitempty"` // secrets that it had, and that are kept no longer
 }
 
-// Box is what a revision changes. Its calls may take their time; all of them
+// Box is the object of a revision. Its calls may take their time; all of them
 // may be done again.
 type Box interface {
 	// Profiles is every profile, Profile one of them, or ErrGone.
 	Profiles() ([]Found, error)
 	Profile(name string) (Found, error)
-	// Judge says what is wrong with a declared profile, and whether a process of
+	// Judge names the faults of a declared profile, and whether a process of
 	// the profile of that name, as it is, would have to be replaced.
 	Judge(plan.Wanted) (restarts bool, faults error)
 	// Taken tells whether a service of the configuration has a name, so that no
@@ -58,9 +58,9 @@ type Box interface {
 	// Running tells which of some services are up.
 	Running([]plan.Affected) []Touched
 
-	// Put makes a profile what it is to be: creates it where create says so,
+	// Put brings a profile to its target: creates it where create says so,
 	// writes what differs, and has it supervised. Cold: nothing is supervised
-	// yet, only what is recorded is to change.
+	// yet, only records are to change.
 	Put(ctx context.Context, name string, c Content, how Put) error
 	// Discard stops a profile's service and moves it into the trash, as trash.
 	Discard(ctx context.Context, name, trash string, how Put) error
@@ -80,7 +80,7 @@ type Box interface {
 	// started, as for any that are on their way. Withdraw is for those that were not.
 	Announce(profiles []string)
 	Withdraw(profiles []string)
-	// Begin notes what is done in a step as an operation, and returns its id; End
+	// Begin notes the act of a step as an operation, and returns its id; End
 	// notes what came of it, and why it failed, if it did. halted is called if
 	// somebody cancels it, or commands a service of it meanwhile.
 	Begin(verb string, k Kept, actor uint32, halted func(Halted)) (id uint64)
@@ -90,13 +90,13 @@ type Box interface {
 	Gate(ctx context.Context, name string, how Gating) error
 }
 
-// Gating is what a service is to come to; of the configuration, each that it touches.
+// Gating is the target of a service; of the configuration, of each that it touches.
 type Gating struct {
 	Up        bool // else down
 	Steady    time.Duration
 	Operation uint64 // that this is a part of
 	Services  []Touched
-	Back      bool // to what it was before
+	Back      bool // to its former state
 }
 
 // Restart says how gateways are started again.
@@ -142,7 +142,7 @@ type Put struct {
 	Rolling   int // how many of them are restarted at once
 }
 
-// ErrGone is a profile, or what was in the trash, that is not there.
+// ErrGone is a profile, or an entry of the trash, that is not there.
 var ErrGone = errors.New("it is not there")
 
 // Recorder is where revisions are recorded: the journal.
@@ -156,14 +156,14 @@ type Recorder interface {
 	Volume() string
 }
 
-// Archive keeps what a record has no room for.
+// Archive keeps the contents that a record has no room for.
 type Archive interface {
 	Save(number int, data []byte) error
 	Load(number int) ([]byte, error)
 	Room() error // why nothing can be written
-	// Keep removes what is kept of all revisions but those that it names.
+	// Keep removes the files of all revisions but those that it names.
 	Keep(those map[int]bool)
-	// Path is where what is kept of a revision lies.
+	// Path is that of a revision's file.
 	Path(number int) string
 
 	// SavePlan keeps what there is of a plan that waits for approval, LoadPlans reads
@@ -175,12 +175,12 @@ type Archive interface {
 
 // Settings are what root's configuration says.
 type Settings struct {
-	Allow []plan.Rule // nil: whoever may command
-	User  uint32      // who may command beside root
+	Allow []plan.Rule // nil: every user that may command
+	User  uint32      // the user that may command beside root
 	Page  uint32      // the page, if it may approve; 0: nobody
 }
 
-// Document is what is kept of a revision.
+// Document is the content of a revision's file.
 type Document struct {
 	Revision int        `json:"revision"`
 	Plan     string     `json:"plan"` // as it was approved; "": a rollback
@@ -213,8 +213,8 @@ type Kept struct {
 	Up     bool     `json:"up"`    // it was ready before
 	Trash  string   `json:"trash"` // the name that it has in the trash, once it is deleted, or its creation undone
 	From   string   `json:"from"`  // the name that it had there; "": it is created anew
-	Was    *Content `json:"was"`   // what it was there
-	Note   string   `json:"note"`  // what a person may want to know of its directory
+	Was    *Content `json:"was"`   // its state there
+	Note   string   `json:"note"`  // a note for people on its directory
 
 	change plan.Change // of the plan, until the revision begins
 

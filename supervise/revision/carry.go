@@ -33,7 +33,7 @@ type carrier struct {
 	events  chan apply.Event
 	watches map[int]context.CancelFunc // of gates
 
-	operations map[int]uint64 // by step, of what is under way
+	operations map[int]uint64 // by step, of acts under way
 	until      map[int]time.Time
 	over       chan struct{} // closed when the revision is
 }
@@ -92,7 +92,7 @@ func (c *carrier) starts() (names []string) {
 	return names
 }
 
-// carryOut does what was decided, in its order. What is recorded for several
+// carryOut executes decisions, in their order. The record of several
 // steps in a row is one record.
 func (c *carrier) carryOut(do []apply.Action) {
 	for i := 0; i < len(do); i++ {
@@ -165,7 +165,7 @@ func (c *carrier) record(kind string, body any) {
 	}
 }
 
-// operate notes what is done about a step as an operation. One that is cancelled,
+// operate notes the act of a step as an operation. One that is cancelled,
 // or in whose middle somebody commands the service, turns the revision around; the
 // events of a carrier that has ended are nobody's.
 func (c *carrier) operate(i int, verb string) {
@@ -180,7 +180,7 @@ func (c *carrier) operate(i int, verb string) {
 	c.operations[i] = c.r.box.Begin(verb, c.doc.Steps[i], c.begun.UID, func(why Halted) { c.halt(i, why) })
 }
 
-// halt turns the revision around, whoever has seen it first.
+// halt turns the revision around, whichever part has seen it first.
 func (c *carrier) halt(i int, why Halted) {
 	e := apply.Event{Kind: apply.Halt, Cause: apply.GateLost, Reason: c.doc.Steps[i].Name + ": " + why.Why}
 	if why.Cancelled {
@@ -189,7 +189,7 @@ func (c *carrier) halt(i int, why Halted) {
 	c.send(e)
 }
 
-// send is for those who may be late: after the end nobody listens.
+// send is for senders that may be late: after the end nobody listens.
 func (c *carrier) send(e apply.Event) {
 	select {
 	case c.events <- e:
@@ -214,7 +214,7 @@ func (c *carrier) how(k Kept, operation uint64, cold bool) Put {
 	}
 }
 
-// act makes one step's profile what it is to be.
+// act brings one step's profile to its target.
 func (c *carrier) act(i int, operation uint64, until time.Time) {
 	k := c.doc.Steps[i]
 	ctx, cancel := context.WithDeadline(context.Background(), until)
@@ -293,7 +293,7 @@ func between(is, before, after *Content) bool {
 		either(func(c *Content) bool { return maps.Equal(is.Secrets, c.Secrets) })
 }
 
-// now is what a profile is; nil: there is none.
+// now is a profile's content; nil: there is none.
 func (c *carrier) now(name string) (*Content, error) {
 	f, err := c.r.box.Profile(name)
 	switch {
@@ -332,7 +332,7 @@ func (c *carrier) gate(ctx context.Context, i int, operation uint64) {
 	c.events <- e
 }
 
-// grace is how long what has a deadline may take to end by itself.
+// grace is the time of a call with a deadline to end by itself.
 const grace = 2 * time.Second
 
 // watch has it said that a step takes longer than it may: a file system may never answer.
@@ -347,13 +347,13 @@ func (c *carrier) watch(i int, until time.Time) (ended func()) {
 	}
 }
 
-// temporary tells whether what has failed may succeed at another time.
+// temporary tells whether a failed call may succeed at another time.
 func temporary(err error) bool {
 	var problem *control.Problem
 	return durable.Temporary(err) || errors.Is(err, unix.EROFS) || errors.Is(err, rights.ErrEnded) || errors.As(err, &problem) && problem.Retryable
 }
 
-// about is an error with the name of what it is about, once.
+// about is an error with the name of its subject, once.
 func about(name string, err error) string {
 	what := strings.TrimPrefix(strings.TrimPrefix(err.Error(), name+": "), name+" ")
 	return name + ": " + what
@@ -387,7 +387,7 @@ func (c *carrier) undo(i int, operation uint64, until time.Time) {
 	c.events <- e
 }
 
-// backTo is what a service is to come to again.
+// backTo is the state that a service is to come to again.
 func (c *carrier) backTo(k Kept, operation uint64) Gating {
 	return Gating{
 		Up: k.Up, Steady: min(milliseconds(c.begun.SteadyMS), backAgain), Operation: operation, Services: k.Services, Back: true,

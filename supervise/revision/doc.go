@@ -5,10 +5,10 @@
 //	POST /v1/apply    the plan ── verified, held against Box ──▶ a revision
 //	                  the revision ── plan/apply.Next ──▶ Box, Recorder
 //	POST /v1/set      what there is, with other values ──▶ a revision, and a restart beside it
-//	GET  /v1/drift    what was applied + Box ── plan.Compare
+//	GET  /v1/drift    applied state + Box ── plan.Compare
 //
-// What is decided is decided by packages plan and plan/apply, which are pure.
-// This one owns the revision that is under way, of which there is one at most,
-// and the files in which the contents of each are kept (Archive). It touches no
+// Packages plan and plan/apply decide, which are pure.
+// This one owns the revision that is under way, one at most,
+// and the files with the contents of each (Archive). It touches no
 // service and no profile but through Box.
 package revision

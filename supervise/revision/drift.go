@@ -12,14 +12,14 @@ import (
 	"rlminit/plan/apply"
 )
 
-// applied is what one profile, or the configuration, was made, and by which revision.
+// applied is the state of one profile, or of the configuration, by a revision, and which.
 type applied struct {
 	revision int
 	salt     string
 	profile  *plan.Profile // nil: it was deleted
 }
 
-// Drift says what is not as it was applied. A profile that is in nobody's
+// Drift tells the differences from the applied state. A profile that is in nobody's
 // scope does not drift.
 func (r *Revisions) Drift() (control.Drift, error) {
 	d := control.Drift{Changes: []control.Drifts{}}
@@ -73,16 +73,16 @@ func drifts(c plan.Change, revision int) control.Drifts {
 	return d
 }
 
-// decided is what the revisions that are in force have made of each profile, the newest
+// decided is the state of each profile by the revisions in force, the newest
 // counting.
 type decided struct {
 	wanted map[string]applied
 	left   map[string]bool // what rollbacks have left that was renamed by hand
-	closed int             // the revision that decided about all profiles: what it does not know is not to be there; 0: none did
+	closed int             // the revision that decided about all profiles: others are not to be there; 0: none did
 	last   int             // the newest; 0: there is none
 }
 
-// applied is what was applied, and not rolled back since.
+// applied is the applied state that was not rolled back since.
 func (r *Revisions) applied() (d decided, err error) {
 	var known []apply.RecordedBegun
 	r.journal.View(func(f *apply.Fold) {

@@ -36,7 +36,7 @@ func (c *Content) forget(keys []string) (changed bool) {
 	return changed
 }
 
-// forget takes secrets out of what a step has kept.
+// forget takes secrets out of a step's contents.
 func (k *Kept) forget(keys []string) (changed bool) {
 	for _, c := range []*Content{k.Before, k.After, k.Was} {
 		changed = c.forget(keys) || changed

@@ -9,9 +9,9 @@ import (
 )
 
 // A profile that a step is about, and that is neither there nor, as that step would have
-// it, in the trash, is a person's, who has renamed or deleted it:
+// it, in the trash, is that of a person, who has renamed or deleted it:
 //
-//	the step                what it does               its undoing
+//	the step                its act                    its undoing
 //	changes or deletes it   nothing, and it is said    stuck: it is left as it is
 //	has created it          –                          renamed: stuck; deleted: it is undone
 //	takes it from the trash nothing, and it is stuck   stuck
@@ -22,10 +22,10 @@ import (
 
 var errTouched = errors.New("somebody has changed it since")
 
-// whereabouts is what has become of profiles that people have renamed or deleted.
+// whereabouts are the new names and places of profiles that people have renamed or deleted.
 type whereabouts struct{ journal Recorder }
 
-// of is what has become of a profile that is gone, in words, and its name now; "": it has
+// of is the fate of a profile that is gone, in words, and its name now; "": it has
 // none. False: nobody knows.
 func (w whereabouts) of(name string) (what, to string, known bool) {
 	var at places.Place
@@ -47,7 +47,7 @@ func (w whereabouts) touched(name string) error {
 	return errTouched
 }
 
-// lost is what a step says of a directory that somebody has taken.
+// lost is a step's error for a directory that somebody has taken.
 func (w whereabouts) lost(k Kept) error {
 	why := fmt.Sprintf("it is neither there nor in the trash any more, where it was %s", k.entry())
 	if k.After == nil {
@@ -59,7 +59,7 @@ func (w whereabouts) lost(k Kept) error {
 	return errors.New(why)
 }
 
-// leave notes that what the revisions have left of a profile is gone by hand, so that a
+// leave notes that the revisions' rest of a profile is gone by hand, so that a
 // rollback has nothing to take away, and returns that for people.
 func (w whereabouts) leave(doc *Document, name string) string {
 	doc.Gone = append(doc.Gone, name)

@@ -153,7 +153,7 @@ const mostArchived = 4096
 // Path is Archive's.
 func (f Files) Path(number int) string { return f.Home.Path(archived(number)) }
 
-// roomFor is what Room asks for, in bytes: about what a step writes.
+// roomFor is the room that Room asks for, in bytes: about that of a step.
 const roomFor = 64 << 10
 
 // Room tells whether the volume can be written to.

@@ -80,7 +80,7 @@ func present(f Found, salt string) plan.Present {
 	return p
 }
 
-// base is what a plan of a scope starts from now.
+// base is the starting point of a plan of a scope, now.
 func (r *Revisions) base(s survey) plan.Base {
 	b := plan.Base{Volume: r.journal.Volume(), Digest: plan.DigestOf(s.present)}
 	r.journal.View(func(f *apply.Fold) { b.Revision = f.LastApplied() })
@@ -148,7 +148,7 @@ func (r *Revisions) plan(ask control.PlanRequest, actor uint32) (planned control
 	return control.Planned{Plan: string(text)}, err
 }
 
-// wants is what a declared set wants of each name.
+// wants is the target of each name in a declared set.
 type wants struct {
 	profiles map[string]plan.Profile
 	files    map[string]map[string]string // by name and place: where a secret is read from
@@ -196,7 +196,7 @@ func (w *wants) restarts(name string) bool {
 	return restarts
 }
 
-// compare makes a plan, complete but for its source, of what is wanted.
+// compare makes a plan for the targets, complete but for its source.
 func (r *Revisions) compare(scope plan.Scope, s survey, wanted map[string]plan.Profile, files map[string]map[string]string, judge plan.Effects) *plan.Plan {
 	now := r.now().UTC().Truncate(time.Second)
 	p := &plan.Plan{
@@ -243,8 +243,8 @@ func (r *Revisions) configurationIn(s survey) string {
 	return ""
 }
 
-// touches completes the change of the configuration, if there is one, with what it
-// comes to. What needs a new container is refused: no gate could tell whether that
+// touches completes the change of the configuration, if there is one, with the services it
+// touches. What needs a new container is refused: no gate could tell whether that
 // holds, and nothing could take it back.
 func touches(p *plan.Plan, effects Effects) error {
 	for i := range p.Changes {

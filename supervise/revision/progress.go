@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// progress is how far the revision under way is, for those who wait for it.
+// progress is that of the revision under way, for its waiting callers.
 type progress struct {
 	mu      sync.Mutex
 	version uint64
@@ -14,7 +14,7 @@ type progress struct {
 	held    map[int]string // by step of the one under way, or wholeOfIt: why it waits
 }
 
-// wholeOfIt is the key in held of what is not about one step.
+// wholeOfIt is the key in held of messages about no single step.
 const wholeOfIt = -1
 
 // hold notes why a step of the revision under way, or all of it, waits; "": it goes on.
@@ -40,7 +40,7 @@ func (p *progress) heldUp() string {
 	return ""
 }
 
-// bump tells whoever waits that something has changed.
+// bump tells waiting callers of a change.
 func (p *progress) bump() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *progress) bump() {
 	p.changed = make(chan struct{})
 }
 
-// seen is the version now, and what is closed with the next.
+// seen is the version now, and a channel that is closed with the next.
 func (p *progress) seen() (uint64, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 	proposedFor = 24 * time.Hour
 )
 
-// proposals are the plans that wait for approval. What is kept of one is on the volume, whole
+// proposals are the plans that wait for approval. The file of one is on the volume, whole
 // or not at all, and lists need but this. It is read when somebody asks.
 type proposals struct {
 	archive Archive
@@ -47,7 +47,7 @@ type waiting struct {
 	size                 int
 }
 
-// proposal is what is kept of one on the volume.
+// proposal is the content of one's file.
 type proposal struct {
 	At      time.Time                    `json:"at"`
 	UID     uint32                       `json:"uid"`
@@ -117,7 +117,7 @@ func proposable(p *plan.Plan, secrets map[string]map[string]string) error {
 	return nil
 }
 
-// waiting is what a list has of it.
+// waiting is its entry in a list.
 func (of proposal) waiting(p *plan.Plan, size int) waiting {
 	return waiting{
 		ProposedPlan: control.ProposedPlan{
@@ -160,7 +160,7 @@ func (f Files) Waiting(each func(hash string, p *plan.Plan, err error)) error {
 	})
 }
 
-// understood decodes what is kept of a plan into a value whose field has the plan.
+// understood decodes a plan's file into a value whose field has the plan.
 func understood(hash string, text []byte, of any, field *string) (*plan.Plan, error) {
 	if err := json.Unmarshal(text, of); err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (r Proposals) Get(hash string) (control.ProposedPlan, error) {
 // find is one of them. The caller holds the lock.
 func (l *proposals) find(hash string) (waiting, error) {
 	all, err := l.list()
-	i := slices.IndexFunc(all, func(w waiting) bool { // the hash may be written without what it begins with
+	i := slices.IndexFunc(all, func(w waiting) bool { // the hash may be written without its prefix
 		return hash == w.Hash || "sha256:"+strings.ToLower(hash) == w.Hash
 	})
 	switch {

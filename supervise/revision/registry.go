@@ -57,7 +57,7 @@ func (r *Revisions) Rewind() {
 	}
 }
 
-// Resume goes on with what a predecessor of this start of the container left, and with
+// Resume goes on with the revision that a predecessor of this start of the container left, and with
 // what Rewind could not put back.
 func (r *Revisions) Resume() {
 	if c := r.takeOver(); c != nil {
@@ -82,7 +82,7 @@ func (r *Revisions) takeOver() *carrier {
 	}
 	doc, err := r.load(open.Begun.Revision)
 	if err != nil || len(doc.Steps) != len(open.State.Steps) {
-		// Nothing can be put back without what was there.
+		// Nothing can be put back without its former content.
 		slog.Error("cannot finish a revision: what it was to change cannot be read; look at rlminit revisions", "revision", open.Begun.Revision, "err", err)
 		if err := r.journal.Record(apply.TypeEnded, apply.RecordedEnd{Revision: open.Begun.Revision, Outcome: apply.Partly}); err != nil {
 			slog.Error("cannot record the end of a revision", "err", err)

@@ -15,7 +15,7 @@ func from[Body, Value any](answer func(Body, uint32) (Value, error), r *http.Req
 	return api.WithBody(func(r *http.Request, body Body) (any, error) { return answer(body, api.Actor(r)) })(r)
 }
 
-// Profiles is what the answer about one profile needs.
+// Profiles is the need of an answer about one profile.
 type Profiles interface {
 	Get(name string) (control.Profile, error)
 	// Up waits for a profile's gateway, if that is to run.

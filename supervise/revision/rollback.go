@@ -12,7 +12,7 @@ import (
 	"rlminit/service"
 )
 
-// Rollback begins to put back what was before the last revision, or after
+// Rollback begins to put back the state before the last revision, or after
 // another one.
 func (r *Revisions) Rollback(ask control.RollbackRequest, actor uint32) (control.Revision, error) {
 	if again, ok := r.asked(ask.Request); ok {
@@ -167,7 +167,7 @@ func (v *reversal) profile(kept *Kept, content *Content, f Found, there bool) (*
 	return content, nil
 }
 
-// begin begins the rollback, or says what it would change, or why it may not be.
+// begin begins the rollback, or tells its changes, or why it may not be.
 func (v *reversal) begin(ask control.RollbackRequest) (answer control.Revision, err error) {
 	faults := append(v.faults, takenOf(v.doc, v.taken)...)
 	p := &plan.Plan{Changes: v.doc.changes()}
@@ -371,7 +371,7 @@ func (r *Revisions) faded(number int) (names []string, faded bool) {
 	return names, faded
 }
 
-// before is what the revisions have changed, which come newest first.
+// before is the state before the revisions, which come newest first.
 func (r *Revisions) before(undone []int) (was undoing, err error) {
 	was = undoing{contents: map[string]*Content{}, made: map[string]bool{}}
 	var docs []*Document

@@ -125,7 +125,7 @@ func (v Values) begin(ctx context.Context, ask control.SetProfiles, meant []stri
 	return begun.Revision, s.changed, "", err
 }
 
-// set looks at what there is of the profiles that are meant, and decides what is changed.
+// set looks at the profiles that are meant, and decides the changes.
 func (r *Revisions) set(ask control.SetProfiles, meant []string) (s *setting, err error) {
 	doc := &Document{Scope: plan.Values, Quiet: true, Salt: rand.Text(), Declared: map[string]plan.Profile{}}
 	s = &setting{r: r, ask: ask, doc: doc, changed: []string{}}
@@ -177,7 +177,7 @@ func (r *Revisions) outwait(ctx context.Context) {
 	}
 }
 
-// mostFaults is of how many profiles it is said what is wrong with them.
+// mostFaults is the number of profiles whose faults are told.
 const mostFaults = 3
 
 // setting is a Set in the making.
@@ -246,7 +246,7 @@ func (s *setting) add(name string, decided decided) error {
 	return nil
 }
 
-// source is what is set, without values.
+// source are the keys that are set, without values.
 func (s *setting) source() string {
 	keys := slices.Sorted(maps.Keys(s.ask.Environment))
 	keys = append(keys, slices.Sorted(maps.Keys(s.ask.Secrets))...)

@@ -12,7 +12,7 @@ import (
 
 // A deletion moves a profile's directory into the trash, and a creation that takes one
 // back moves it out. What such a step has done is told by where the directory is, and
-// not by what it says: another profile may say the same.
+// not by its content: another profile may say the same.
 //
 //	             in the trash as     then the step        and there may be
 //	deletion     Trash               has been done        none of that name
@@ -73,7 +73,7 @@ func (f finding) done(k Kept) bool { return k.moves() && f.trashed == (k.After =
 // lost is a directory that is neither in its place nor in the trash.
 func (f finding) lost(k Kept) bool { return k.moves() && !f.trashed && f.is == nil }
 
-// ours tells whether there is what the step, or its undoing, may have left.
+// ours tells whether the profile is as the step, or its undoing, may have left it.
 func (f finding) ours(k Kept) bool {
 	switch {
 	case f.trashed:
@@ -120,7 +120,7 @@ func (p origin) after(k Kept, revision int, came apply.Place, there func(Kept) (
 	return origin{k.Trash, revision}, nil
 }
 
-// came is what has become of each step of a revision.
+// came is the outcome of each step of a revision.
 func (r *Revisions) came(doc *Document) []apply.Place {
 	came := make([]apply.Place, len(doc.Steps))
 	r.journal.View(func(f *apply.Fold) {
