@@ -8,8 +8,8 @@ import (
 	"rlminit/tests/contract"
 )
 
-// keys is a program that says what its terminal sends it. bash sees to a trap between
-// two commands, so it does not read for long.
+// keys is a program that tells the input of its terminal. bash runs a trap between two
+// commands, so it does not read for long; a part of a line that came by then is kept.
 const keys = `#!/bin/bash
 trap 'echo interrupted' INT
 trap 'echo "size $(stty size)"' WINCH
@@ -17,8 +17,13 @@ trap 'echo hung up >/tmp/hangup; exit' HUP
 trap 'echo continued' CONT
 echo "uid $(id -u) in $PWD"
 while :; do
-	read -t 0.1 -r line && echo "got $line"
-	[ "$line" = end ] && exit 3
+	if read -t 0.1 -r part; then
+		line=$before$part before=
+		echo "got $line"
+		[ "$line" = end ] && exit 3
+	else
+		before=$before$part
+	fi
 done
 `
 
