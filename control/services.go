@@ -5,12 +5,17 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"rlminit/internal/natural"
 )
 
 // All is the name that stands for every service in Start, Stop and Restart.
 const All = "all"
+
+// IsSet tells whether a name means a set, as a pattern of path.Match does, and not one
+// service or profile.
+func IsSet(name string) bool { return strings.ContainsAny(name, "*?[") }
 
 // Services returns every service, in the natural order of their names: chat-2 before chat-10.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {

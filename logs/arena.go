@@ -390,8 +390,8 @@ func partAt(slot int, stream uint32) int64 {
 // slotsWithin is the number of slots whose areas can be written where files may not be of
 // any size, and that size: RLIMIT_FSIZE of getrlimit(2).
 func slotsWithin() (most int, limit uint64) {
-	var is unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_FSIZE, &is) != nil || is.Cur == unix.RLIM_INFINITY {
+	is, err := kernel.Rlimit(unix.RLIMIT_FSIZE)
+	if err != nil || is.Cur == unix.RLIM_INFINITY {
 		return maxSlots, unix.RLIM_INFINITY
 	}
 	return int(max(0, min(int64(min(is.Cur, 1<<62))-areasAt, maxSlots*areaSize)) / areaSize), is.Cur

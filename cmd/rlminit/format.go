@@ -34,7 +34,7 @@ func (f format) Set(s string) error {
 	if !slices.Contains(formats, s) {
 		return fmt.Errorf("no format %s; there are %s", document.Quote(s), strings.Join(formats, ", "))
 	}
-	f.t.format, f.t.json = s, s != formatWide
+	f.t.format, f.t.json = s, f.t.json || s != formatWide
 	return nil
 }
 

@@ -24,6 +24,8 @@ func TestFormats(t *testing.T) {
 		{args: []string{"status", "--state", "ill", "-o", "name"}, out: "web\n"},
 		{args: []string{"status", "--state", "failed", "-o", "name"}, out: "web\n"},
 		{args: []string{"status", "--state", "off", "-o", "name"}},
+		{args: []string{"status", "--state", "off", "--json", "-o", "wide"}, out: "[]\n"},
+		{args: []string{"status", "--state", "off", "-o", "wide", "--json"}, out: "[]\n"},
 		{args: []string{"status", "--state", "off"}},
 		{args: []string{"status", "--state", "ill", "-q"}, code: 3},
 		{

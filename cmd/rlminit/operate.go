@@ -130,7 +130,7 @@ func (o *operation) carryOut(ctx context.Context, t *terminal, client *control.C
 		return o.begin(ctx, t, client, names)
 	}
 	of := names[0] // a single one, as it is
-	if o.all || len(names) > 1 || o.options.State != "" || o.options.Kind != "" || strings.ContainsAny(of, "*?[") {
+	if o.all || len(names) > 1 || o.options.State != "" || o.options.Kind != "" || control.IsSet(of) {
 		of = control.All
 	}
 	if of == control.All && !o.all {

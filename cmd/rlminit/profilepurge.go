@@ -112,7 +112,7 @@ func (p *purge) choose(list []control.Trashed) (chosen map[string]control.Trashe
 		}
 		for _, entry := range entries {
 			meant[entry] = true
-			p.named[entry] = p.named[entry] || !strings.ContainsAny(word, "*?[")
+			p.named[entry] = p.named[entry] || !control.IsSet(word)
 		}
 	}
 	if len(missing) > 0 {

@@ -90,7 +90,7 @@ func (s *setting) run(cmd *cobra.Command, t *terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	one := s.kind == "" && len(names) == 1 && !strings.ContainsAny(names[0], "*?[")
+	one := s.kind == "" && len(names) == 1 && !control.IsSet(names[0])
 	empty := len(change)+len(secrets) == 0
 	switch asked := s.restart || cmd.Flags().Changed("rolling"); {
 	case cmd.Flags().Changed("rolling") && s.rolling < 1:

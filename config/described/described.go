@@ -61,31 +61,36 @@ func Of(file string, path ...string) string {
 }
 
 // Add describes the properties of a JSON schema of a file, and those within.
-func Add(schema map[string]any, file string) { add(schema, file, nil) }
+func Add(schema map[string]any, file string) {
+	Each(schema, func(path []string, property map[string]any) {
+		if text := Of(file, path...); text != "" {
+			property["description"] = text
+		}
+	})
+}
 
-func add(schema any, file string, path []string) {
+// Each goes through the properties of a JSON schema, and those within, each with its path.
+func Each(schema any, f func(path []string, property map[string]any), path ...string) {
 	switch schema := schema.(type) {
 	case []any:
 		for _, one := range schema {
-			add(one, file, path)
+			Each(one, f, path...)
 		}
 	case []map[string]any:
 		for _, one := range schema {
-			add(one, file, path)
+			Each(one, f, path...)
 		}
 	case map[string]any:
 		for key, value := range schema {
 			if key != "properties" {
-				add(value, file, path)
+				Each(value, f, path...)
 				continue
 			}
 			properties, _ := value.(map[string]any)
 			for name, property := range properties {
 				at := append(path[:len(path):len(path)], name)
-				add(property, file, at)
-				if text := Of(file, at...); text != "" {
-					property.(map[string]any)["description"] = text
-				}
+				Each(property, f, at...)
+				f(at, property.(map[string]any))
 			}
 		}
 	}

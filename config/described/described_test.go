@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"rlminit/config"
+	"rlminit/config/described"
 	"rlminit/plan"
 	"rlminit/tests/box"
 )
@@ -113,33 +114,15 @@ func sentence(cells []string) string {
 func TestEveryKeyIsDescribed(t *testing.T) {
 	schemas := config.Schemas()
 	schemas[plan.SetFile] = config.SchemaOf(plan.SetFile, plan.Describe())
+	seen := 0
 	for kind, schema := range schemas {
-		look(t, kind, schema)
+		described.Each(schema, func(path []string, property map[string]any) {
+			if seen++; property["description"] == nil {
+				t.Errorf("%s.%s has no description", kind, strings.Join(path, "."))
+			}
+		})
 	}
-}
-
-func look(t *testing.T, at string, schema any) {
-	switch schema := schema.(type) {
-	case []any:
-		for _, one := range schema {
-			look(t, at, one)
-		}
-	case []map[string]any:
-		for _, one := range schema {
-			look(t, at, one)
-		}
-	case map[string]any:
-		for key, value := range schema {
-			if key != "properties" {
-				look(t, at, value)
-				continue
-			}
-			for name, property := range value.(map[string]any) {
-				if property.(map[string]any)["description"] == nil {
-					t.Errorf("%s.%s has no description", at, name)
-				}
-				look(t, at+"."+name, property)
-			}
-		}
+	if seen < 500 {
+		t.Errorf("only %d keys were looked at", seen)
 	}
 }

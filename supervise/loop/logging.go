@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/kernel"
 	"rlminit/internal/redact"
 	"rlminit/journal"
 	"rlminit/logs"
@@ -84,8 +85,8 @@ type logging struct {
 // withinLimit is how large a log may become, 0 for any size, where files may not be of any
 // size: RLIMIT_FSIZE.
 func withinLimit(size int64) int64 {
-	var is unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_FSIZE, &is) != nil || is.Cur == unix.RLIM_INFINITY {
+	is, err := kernel.Rlimit(unix.RLIMIT_FSIZE)
+	if err != nil || is.Cur == unix.RLIM_INFINITY {
 		return size
 	}
 	if most := int64(min(is.Cur, 1<<62)) * 3 / 4; size == 0 || size > most { // one line may come behind it

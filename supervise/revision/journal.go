@@ -136,7 +136,7 @@ func (f Files) Save(number int, data []byte) error {
 // Keep is Archive's. A file that stays only takes room until the next revision.
 func (f Files) Keep(those map[int]bool) {
 	entries, err := f.Home.ReadDir(archiveDir, mostArchived)
-	if err != nil {
+	if err != nil && !errors.Is(err, durable.ErrTooBig) {
 		return
 	}
 	for _, e := range entries {

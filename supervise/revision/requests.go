@@ -25,8 +25,11 @@ type Profiles interface {
 // setOne gives one profile other values, and answers with the profile.
 func setOne(r *http.Request, all *Revisions, profiles Profiles, body control.SetProfile) (answer control.ProfileSet, err error) {
 	name := r.PathValue("name")
-	if single := []string{name}; len(body.Environment)+len(body.Secrets) > 0 || body.Restart {
-		ask := control.SetProfiles{Names: single, Environment: body.Environment, Secrets: body.Secrets, OnlyPresent: body.OnlyPresent, Restart: body.Restart}
+	if control.IsSet(name) {
+		return answer, control.BadRequest("%q means several profiles; PATCH changes one, and POST /v1/set several", name)
+	}
+	if len(body.Environment)+len(body.Secrets) > 0 || body.Restart {
+		ask := control.SetProfiles{Names: []string{name}, Environment: body.Environment, Secrets: body.Secrets, OnlyPresent: body.OnlyPresent, Restart: body.Restart}
 		done, err := Values{all}.Set(r.Context(), ask, api.By(r))
 		if err != nil {
 			return answer, err

@@ -78,7 +78,7 @@ func (v Values) Set(ctx context.Context, ask control.SetProfiles, by control.Act
 
 // single tells whether one profile is named, by its full name.
 func single(ask control.SetProfiles) bool {
-	return ask.Kind == "" && len(ask.Names) == 1 && !strings.ContainsAny(ask.Names[0], `*?[\`)
+	return ask.Kind == "" && len(ask.Names) == 1 && !control.IsSet(ask.Names[0])
 }
 
 // meant are the profiles that are to have the values. Of one that is named nobody looks at

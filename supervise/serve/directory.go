@@ -4,7 +4,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"strings"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -125,9 +124,6 @@ type chosen struct {
 	problems map[string]*control.Problem // by name
 }
 
-// isSet tells whether a name means a set, and not one service.
-func isSet(name string) bool { return strings.ContainsAny(name, "*?[") }
-
 // leaves says why a verb leaves a service of a set as it is; "": it does not. A state
 // that the caller chose by is taken at its word.
 func (of *set) leaves(verb string, u *View) string {
@@ -156,7 +152,7 @@ func (d *Directory) choose(of set, verb string) chosen {
 		is.only.State = ""
 	}
 	is.only.Ill = of.failed && len(names) == 0
-	is.only.Wanted = verb == core.VerbRestart && of.state == "" && !slices.ContainsFunc(names, func(name string) bool { return !isSet(name) })
+	is.only.Wanted = verb == core.VerbRestart && of.state == "" && !slices.ContainsFunc(names, func(name string) bool { return !control.IsSet(name) })
 	unread := d.wakeFor(of, verb)
 	d.loop.Read(func(now Services) { is.read(now, &of, verb) })
 	for name := range is.problems {

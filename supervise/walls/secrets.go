@@ -56,7 +56,7 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, by func(
 		}
 		if err != nil {
 			os.RemoveAll(dir)
-			return fmt.Errorf("cannot hand over the secret %s: %w%s", secret, err, mayRead(err, reader(by, files, secret)))
+			return fmt.Errorf("cannot hand over the secret %s: %w%s", secret, err, mayRead(err, reader(by, files, secret), all[secret]))
 		}
 	}
 	opened, err := os.Open(dir)
@@ -78,12 +78,12 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, by func(
 
 // mayRead says which user must be able to read a secret's file; "": that is not why it
 // failed.
-func mayRead(err error, as *rights.User) string {
+func mayRead(err error, as *rights.User, file string) string {
 	switch {
 	case !errors.Is(err, fs.ErrPermission):
 		return ""
 	case as == nil:
-		return fmt.Sprintf("; the supervisor reads it: chown %d the file, with mode 0400", os.Geteuid())
+		return fmt.Sprintf("; the supervisor reads it as uid %d: chown %[1]d %s", os.Geteuid(), file)
 	}
 	return "; the user of the service must be able to read it"
 }

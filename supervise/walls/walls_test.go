@@ -1,6 +1,7 @@
 package walls
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +125,10 @@ func TestSecrets(t *testing.T) {
 	}
 	wire.CloseAll(fds)
 
+	unread := &os.PathError{Op: "open", Path: "/token", Err: unix.EACCES}
+	if got, want := mayRead(unread, nil, "/token"), fmt.Sprintf("; the supervisor reads it as uid %d: chown %[1]d /token", os.Geteuid()); got != want {
+		t.Errorf("of a file that cannot be read it says %q, want %q", got, want)
+	}
 	if err := unix.Mkfifo(home+"/fifo", 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,9 @@ func SetOfOne(t *testing.T, start New) {
 		}
 		return p
 	}
+	if got := asks(b, `PATCH /v1/profiles/* {"environment": {"COLOUR": "blue"}}`); got != "400" || len(revisions(b)) != 0 {
+		t.Errorf("a PATCH of a pattern is answered %s, and there are revisions: %v", got, revisions(b))
+	}
 	if out := b.Must("profile", "set", "*", "COLOUR=blue"); !strings.Contains(out, "changed by revision 1") {
 		t.Fatal(out)
 	}

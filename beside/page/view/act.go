@@ -68,7 +68,7 @@ func deedOf(form url.Values) (d deed, why string) {
 		return d, "no service is named"
 	case len(d.Names) > namesMost:
 		return d, "more than " + itoa(namesMost) + " services are named"
-	case slices.ContainsFunc(d.Names, func(n string) bool { return n == "" || strings.ContainsAny(n, "*?[") }):
+	case slices.ContainsFunc(d.Names, func(n string) bool { return n == "" || control.IsSet(n) }):
 		return d, "a service is named by its whole name here"
 	case d.State != "" && control.CheckState(d.State) != nil:
 		return d, "a service is never in this state"
