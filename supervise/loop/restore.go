@@ -104,12 +104,14 @@ func (c *takeover) restoreService(name string, was remember.Service) (outdated *
 }
 
 // bringUpToDate tells of definitions that were replaced when nobody was there to take
-// them up, or just before. What is to be stopped, and what is gone, is left alone.
+// them up, or just before. That restarts nobody, as no change while there was no supervisor
+// does: nobody knows here whether a restart was asked for, and the service is outdated. What
+// is to be stopped, and what is gone, is left alone.
 func (c *takeover) bringUpToDate(outdated []*unit) {
 	for _, u := range slices.DeleteFunc(outdated, func(u *unit) bool { return u.state.Removed }) {
 		unknown := u.kept.started.Run != u.state.ID
 		c.update([]*unit{u}, machine.Event{
-			Kind: machine.Update, NeedsRestart: unknown || u.older() != "", Cause: "its definition changed while the supervisor was replaced",
+			Kind: machine.Update, NeedsRestart: unknown, Cause: "its definition changed while the supervisor was replaced",
 		})
 	}
 }

@@ -44,7 +44,7 @@ func unharmed(b *box.Box, pids map[string]int) {
 	for name, pid := range pids {
 		s := status[name]
 		if s.State != "running" || s.PID == nil || *s.PID != pid || s.Restarts != 0 {
-			b.Errorf("%s had pid %d, is %s", name, pid, box.Describe(s))
+			b.Errorf("%s had pid %d, is %s; %s", name, pid, box.Describe(s), b.Run("events", name, "-n", "12").Out)
 		}
 	}
 }
